@@ -1,0 +1,1 @@
+"""Generation events → output items and stream events, without I/O, time or globals."""

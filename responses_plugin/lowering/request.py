@@ -1,0 +1,92 @@
+"""A Responses request → the body of a chat-completions request, without its messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from responses_plugin.kinds.toolset import Toolset
+from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.request import ResponsesRequest, TextFormat
+
+#: Effort levels beyond those that models are trained on, and the nearest one that is.
+_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+
+def lower_request(request: ResponsesRequest, toolset: Toolset) -> dict[str, Any]:
+    """Everything the chat path can use, under its own names; ``messages`` come later, when the engine is known.
+
+    Fields that the protocol does not know (``top_k``, ``stop``, ``enable_thinking``, …) pass through unchanged.
+    """
+    choice, offered = toolset.choose(request.tool_choice)
+    chat: dict[str, Any] = {
+        **_host_options(request.extra),
+        "model": request.model,
+        "stream": request.stream,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_output_tokens,
+    }
+    if request.stream:
+        chat["stream_options"] = {"include_usage": True}
+    if offered.functions:
+        chat["tools"] = offered.chat_tools()
+        chat["tool_choice"] = choice
+    elif request.text.format.type != "text":
+        chat["response_format"] = _response_format(request.text.format)
+    _lower_effort(request, chat)
+    return chat
+
+
+def _host_options(extra: dict[str, Any]) -> dict[str, Any]:
+    """Extra fields as the host takes them."""
+    stop = extra.get("stop")
+    return {**extra, "stop": [stop]} if isinstance(stop, str) else extra
+
+
+def _lower_effort(request: ResponsesRequest, chat: dict[str, Any]) -> None:
+    """``none`` switches thinking off where the template can; the other levels go to the template as they are named."""
+    effort = request.reasoning.effort if request.reasoning else None
+    if effort == "none":
+        chat.setdefault("enable_thinking", False)
+    elif effort in _EFFORTS:
+        chat.setdefault("reasoning_effort", _EFFORTS[effort])
+
+
+def _response_format(format: TextFormat) -> dict[str, Any]:
+    if format.type == "json_object":
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": format.name or "response",
+            "description": format.description,
+            "schema": _schema(format),
+            "strict": bool(format.strict),
+        },
+    }
+
+
+def _schema(format: TextFormat) -> dict[str, Any]:
+    if format.schema_ is None:
+        raise RequestError(
+            "Missing required parameter: 'text.format.schema'.",
+            param="text.format.schema",
+            code="missing_required_parameter",
+        )
+    return format.schema_
+
+
+def lower_instructions(request: ResponsesRequest, toolset: Toolset) -> str | None:
+    """The text that opens the system message.
+
+    The host refuses a response format together with tools, and clients send both: the model may call tools freely
+    and is told in words what its final answer must look like.
+    """
+    wanted = request.text.format
+    if not toolset.functions or wanted.type == "text":
+        return request.instructions
+    answer = "Unless you call a tool, reply with nothing but one valid JSON object"
+    if wanted.type == "json_schema":
+        answer += f" that matches this JSON schema:\n{json.dumps(_schema(wanted), ensure_ascii=False)}"
+    return "\n\n".join(filter(None, [request.instructions, answer]))

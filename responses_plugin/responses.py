@@ -1,0 +1,97 @@
+"""HTTP answers: JSON, errors, and the event stream with its keepalive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from responses_plugin.generation.builder import ResponseBuilder
+from responses_plugin.generation.sse import HEADERS, MEDIA_TYPE, encode_event
+from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.response import Wire
+
+
+class JsonResponse(Response):
+    """A wire object as the body."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content)
+
+
+def error_response(error: RequestError) -> JsonResponse:
+    return JsonResponse(error.body(), status_code=error.status, headers=error.headers)
+
+
+class EventStreamResponse(Response):
+    """Writes the events of one answer as they come, and keepalive events while none come.
+
+    The client is watched: when it goes away the answer is cancelled, which stops generation.
+    """
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self, batches: AsyncIterator[Sequence[Wire]], builder: ResponseBuilder, keepalive_seconds: float
+    ) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._batches = batches
+        self._builder = builder
+        self._keepalive_seconds = keepalive_seconds
+        self._last_write = 0.0
+        #: Held from numbering events to having written them, so that they leave in the order of their numbers.
+        self._writing = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        writer = asyncio.ensure_future(self._write_all(send))
+        helpers = [asyncio.ensure_future(self._cancel_when_gone(receive, writer))]
+        if self._keepalive_seconds > 0:
+            helpers.append(asyncio.ensure_future(self._keep_alive(send)))
+        try:
+            await asyncio.wait([writer])
+        finally:
+            # One cancellation, and then time to clean up: the host gives its engine back in a finally clause.
+            writer.cancel()
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(writer, *helpers, return_exceptions=True)
+        if not writer.cancelled():
+            writer.result()
+
+    async def _write_all(self, send: Send) -> None:
+        async with aclosing(self._batches) as batches:  # type: ignore[type-var]  # async generators have aclose
+            async for batch in batches:
+                async with self._writing:
+                    await self._write(batch, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write(self, batch: Sequence[Wire], send: Send) -> None:
+        for event in batch:
+            await send({"type": "http.response.body", "body": encode_event(event), "more_body": True})
+        self._last_write = asyncio.get_running_loop().time()
+
+    async def _keep_alive(self, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
+        self._last_write = clock()
+        while not self._builder.done:
+            silent = clock() - self._last_write
+            if silent < self._keepalive_seconds:
+                await asyncio.sleep(self._keepalive_seconds - silent)
+                continue
+            async with self._writing:
+                if self._builder.started and not self._builder.done:
+                    await self._write(self._builder.keepalive(), send)
+
+    async def _cancel_when_gone(self, receive: Receive, writer: asyncio.Future[None]) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        writer.cancel()

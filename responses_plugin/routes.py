@@ -1,0 +1,65 @@
+"""The endpoints, ready to be put into the host's app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.routing import APIRoute
+
+from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.host_errors import host_error
+from responses_plugin.responses import JsonResponse, error_response
+from responses_plugin.service import ResponsesService
+
+
+class ErrorShapeRoute(APIRoute):
+    """A route whose every refusal is in OpenAI's shape, also those of the host's own guards."""
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        handle = super().get_route_handler()
+
+        async def handle_in_shape(request: Request) -> Response:
+            try:
+                response: Response = await handle(request)
+            except RequestError as error:
+                return error_response(error)
+            except HTTPException as error:
+                return error_response(host_error(error.status_code, error.detail, error.headers))
+            return response
+
+        return handle_in_shape
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One method of one path."""
+
+    method: str
+    path: str
+    function: Callable[..., Any]
+    route_class: type[APIRoute] = ErrorShapeRoute
+
+
+def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
+    """Everything under ``/v1/responses``."""
+
+    async def create_response(raw_request: Request) -> Response:
+        """Create a response, streamed or not."""
+        return await service.create(raw_request)
+
+    async def retrieve_response(response_id: str) -> Response:
+        """Return a stored response."""
+        return JsonResponse(service.retrieve(response_id))
+
+    async def delete_response(response_id: str) -> Response:
+        """Forget a stored response."""
+        return JsonResponse(service.delete(response_id))
+
+    return [
+        Endpoint("POST", "/v1/responses", create_response),
+        Endpoint("GET", "/v1/responses/{response_id}", retrieve_response),
+        Endpoint("DELETE", "/v1/responses/{response_id}", delete_response),
+    ]

@@ -1,0 +1,285 @@
+"""One request's way: parse, history, lower, generate, build, store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from responses_plugin.context import EngineFacts, RequestContext
+from responses_plugin.engine import ChatCall, ChatHost, ChatStream
+from responses_plugin.generation.builder import ResponseBuilder
+from responses_plugin.generation.chat import events_of_message, reasoning_of
+from responses_plugin.generation.events import Failed, Finished, GenerationEvent
+from responses_plugin.generation.reader import ChunkReader, usage_of
+from responses_plugin.kinds.toolset import parse_tools
+from responses_plugin.lowering.conversation import lower_conversation, require_input
+from responses_plugin.lowering.messages import ChatMessage
+from responses_plugin.lowering.request import lower_request
+from responses_plugin.parsing import parse_body, parse_input
+from responses_plugin.plugins import Plugins
+from responses_plugin.protocol.errors import RequestError, server_error
+from responses_plugin.protocol.items import Entry, Item, ItemReference
+from responses_plugin.protocol.request import ResponsesRequest
+from responses_plugin.protocol.response import Wire
+from responses_plugin.responses import EventStreamResponse, JsonResponse
+from responses_plugin.store.base import ResponseStore, StoredTurn
+
+logger = logging.getLogger(__name__)
+
+#: Bodies over this many bytes are parsed in a thread, so that other requests are served meanwhile.
+_PARSE_IN_THREAD = 256 * 1024
+#: Seconds in which the host may still refuse a streamed request with an HTTP status. After that the stream begins,
+#: and a refusal ends it: a model that is being loaded, or an answer that the host checks before it lets it out, must
+#: not leave the client without a sign of life.
+_REFUSAL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A request that is ready to be answered."""
+
+    context: RequestContext
+    #: The request's own items, references resolved.
+    own: Sequence[Entry]
+    #: All items, inherited ones first.
+    entries: Sequence[Entry]
+    chat: Mapping[str, Any]
+
+    @property
+    def request(self) -> ResponsesRequest:
+        return self.context.request
+
+
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{uuid.uuid4().hex}"
+
+
+def _now() -> int:
+    return int(time.time())
+
+
+class ResponsesService:
+    """Answers requests with the help of a host, and remembers the answers."""
+
+    def __init__(
+        self,
+        *,
+        plugins: Plugins,
+        host: ChatHost,
+        store: ResponseStore,
+        keepalive_seconds: float = 10.0,
+        new_id: Callable[[str], str] = _new_id,
+        now: Callable[[], int] = _now,
+    ) -> None:
+        self._plugins = plugins
+        self._host = host
+        self._store = store
+        self._keepalive_seconds = keepalive_seconds
+        self._new_id = new_id
+        self._now = now
+
+    async def create(self, raw_request: Request) -> Response:
+        """``POST /v1/responses``. Raises :class:`RequestError` for what can be refused before the answer begins."""
+        turn = await self._read(raw_request)
+        builder = ResponseBuilder(
+            turn.request,
+            turn.context.toolset,
+            new_id=self._new_id,
+            now=self._now,
+            choose_item=lambda call: self._plugins.build_output_item(call, turn.context),
+        )
+        call = ChatCall(turn.chat, lambda facts: self._lower(turn, facts))
+        if turn.request.stream:
+            return await self._stream(turn, builder, call, raw_request)
+        return await self._complete(turn, builder, call, raw_request)
+
+    def retrieve(self, response_id: str) -> Wire:
+        """``GET /v1/responses/{id}``."""
+        turn = self._store.get(response_id)
+        if turn is None:
+            raise _not_found(response_id)
+        return turn.response
+
+    def delete(self, response_id: str) -> Wire:
+        """``DELETE /v1/responses/{id}``."""
+        if not self._store.delete(response_id):
+            raise _not_found(response_id)
+        return {"id": response_id, "object": "response", "deleted": True}
+
+    # --- In ---
+
+    async def _read(self, raw_request: Request) -> Turn:
+        body = bytearray()
+        # Not raw_request.body(), which would keep the bytes for as long as the answer takes.
+        async for chunk in raw_request.stream():
+            body += chunk
+        if len(body) > _PARSE_IN_THREAD:
+            context, own = await asyncio.to_thread(self._parse, body)
+        else:
+            context, own = self._parse(body)
+        inherited = self._inherited(context.request)
+        own = [self._resolved(entry) for entry in own]
+        entries = [*inherited, *own]
+        require_input(entries, context.request.instructions)
+        return Turn(context, own, entries, lower_request(context.request, context.toolset))
+
+    def _parse(self, body: bytearray) -> tuple[RequestContext, list[Entry]]:
+        request = parse_body(body)
+        kinds = self._plugins.tool_kinds
+        context = RequestContext(request, kinds, self._plugins.content_parts, parse_tools(request.tools, kinds))
+        return context, parse_input(self._plugins, context)
+
+    def _inherited(self, request: ResponsesRequest) -> list[Entry]:
+        """The items of the conversation so far; instructions are not carried over."""
+        if request.conversation_id is not None:
+            items = self._store.conversation(request.conversation_id)
+            return [Entry(item, "conversation") for item in items]
+        if request.previous_response_id is None:
+            return []
+        try:
+            items = self._store.history(request.previous_response_id)
+        except KeyError as missing:
+            raise RequestError(
+                f"Previous response with id '{request.previous_response_id}' not found"
+                + (
+                    f": it continues '{missing.args[0]}', which is gone"
+                    if missing.args[0] != request.previous_response_id
+                    else ""
+                )
+                + ". Send the whole conversation in 'input' instead.",
+                param="previous_response_id",
+                code="previous_response_not_found",
+                status=404,
+            ) from None
+        return [Entry(item, "previous_response_id") for item in items]
+
+    def _resolved(self, entry: Entry) -> Entry:
+        """The item that a reference stands for."""
+        if not isinstance(entry.item, ItemReference):
+            return entry
+        item = self._store.item(entry.item.id)
+        if item is None:
+            raise RequestError(
+                f"Item with id '{entry.item.id}' not found. Items are kept when responses are created with "
+                "'store': true; send the item itself instead.",
+                param=f"{entry.path}.id",
+                code="item_not_found",
+                status=404,
+            )
+        return Entry(item, entry.path)
+
+    def _lower(self, turn: Turn, facts: EngineFacts) -> list[ChatMessage]:
+        context = replace(turn.context, engine=facts)
+        messages = lower_conversation(self._plugins, turn.entries, context)
+        if facts.supports_images:
+            return [self._plugins.build_mllm_message(message, context) for message in messages]
+        return messages
+
+    # --- Out, at once ---
+
+    async def _complete(self, turn: Turn, builder: ResponseBuilder, call: ChatCall, raw_request: Request) -> Response:
+        completion = await self._host.complete(call, raw_request)
+        if completion is None:
+            return Response(status_code=499)
+        builder.start()
+        for event in events_of_message(completion.message):
+            builder.feed(event)
+        usage = replace(
+            usage_of(completion.usage),
+            reasoning_tokens=completion.count_tokens(reasoning_of(completion.message) or ""),
+        )
+        builder.feed(Finished(usage, truncated=completion.finish_reason == "length"))
+        self._keep(turn, builder.response)
+        return JsonResponse(builder.response)
+
+    # --- Out, as it comes ---
+
+    async def _stream(self, turn: Turn, builder: ResponseBuilder, call: ChatCall, raw_request: Request) -> Response:
+        opening = asyncio.ensure_future(self._host.stream(call, raw_request))
+        try:
+            await asyncio.wait([opening], timeout=_REFUSAL_SECONDS)
+        except asyncio.CancelledError:
+            opening.cancel()
+            raise
+        if opening.done() and opening.result() is None:
+            return Response(status_code=499)
+        return EventStreamResponse(self._events(turn, builder, opening), builder, self._keepalive_seconds)
+
+    async def _events(
+        self, turn: Turn, builder: ResponseBuilder, opening: asyncio.Future[ChatStream | None]
+    ) -> AsyncIterator[Sequence[Wire]]:
+        """The events of one answer, batch by batch; ends with exactly one terminal event."""
+        yield builder.start()
+        try:
+            async for event in self._generation(opening):
+                if made := builder.feed(event):
+                    if builder.done:
+                        # Stored before the client hears of it: it may ask for it at once.
+                        self._keep(turn, builder.response)
+                    yield made
+        except Exception as error:
+            if builder.done:
+                raise
+            failure = (
+                error
+                if isinstance(error, RequestError)
+                else server_error("The server failed; its log has the details.")
+            )
+            if failure is not error:
+                logger.exception("the stream of %s failed", builder.response["id"])
+            yield builder.feed(Failed(failure.message, failure.code or "server_error"))
+
+    async def _generation(self, opening: asyncio.Future[ChatStream | None]) -> AsyncIterator[GenerationEvent]:
+        """The generation events of a stream, up to the one that ends it."""
+        stream = await opening
+        if stream is None:
+            yield Failed("The client closed the connection.")
+            return
+        try:
+            reader = ChunkReader(stream.markers)
+            async for chunk in stream:
+                for event in reader.feed(chunk):
+                    yield event
+            whole = None if reader.failed else stream.whole()
+            for event in reader.finish(whole, stream.count_tokens("".join(reader.reasoning))):
+                yield event
+        finally:
+            await stream.aclose()
+
+    # --- Memory ---
+
+    def _keep(self, turn: Turn, response: Wire) -> None:
+        """Store an answer that is whole, and tell the observers."""
+        if turn.request.store and response["status"] in ("completed", "incomplete"):
+            output = [self._as_input(item, turn.context) for item in response["output"]]
+            self._store.save(
+                StoredTurn(
+                    response=response,
+                    input=[entry.item for entry in turn.own],
+                    output=output,
+                    previous_response_id=turn.request.previous_response_id,
+                    conversation_id=turn.request.conversation_id,
+                )
+            )
+        self._plugins.completed(response, turn.context)
+
+    def _as_input(self, item: Wire, context: RequestContext) -> Item:
+        """An output item as it is when a client sends it back."""
+        return self._plugins.parse_input_item(item, context.at("output"))
+
+
+def _not_found(response_id: str) -> RequestError:
+    return RequestError(
+        f"Response with id '{response_id}' not found. It may not have been stored, or was dropped for newer ones.",
+        param="response_id",
+        code="response_not_found",
+        status=404,
+    )

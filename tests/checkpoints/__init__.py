@@ -1,0 +1,1 @@
+"""Small trained models for the tests, and how they were made."""

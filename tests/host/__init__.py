@@ -1,0 +1,1 @@
+"""Tests on the real host: with the tiny model, or with a scripted engine."""
