@@ -1,12 +1,13 @@
 """Generation through the host's own chat-completions handler, called in process.
 
 The handler brings what an operator relies on: model registry, lazy load, timeouts, metrics, structured output,
-parsers, SSRF checks, disconnect handling. Two globals of the host that it looks up at call time are wrapped, so that
+parsers, SSRF checks, disconnect handling. Globals of the host that it looks up at call time are wrapped, so that
 for our calls, and for those only,
 
 * messages are lowered when the engine is known (``_prepare_chat_completion_invocation``), and keyword arguments can
   be added to the engine call there;
-* the engine's raw text pieces and its exceptions are seen as they come (``stream_chat_completion``).
+* the engine's raw text pieces and its exceptions are seen as they come (``stream_chat_completion``), and the raw text
+  of a whole answer when it is parsed (``_extract_reasoning_and_tool_calls``).
 
 A context variable tells our calls from others; a client that talks to ``/v1/chat/completions`` is not affected.
 """
@@ -28,7 +29,9 @@ from starlette.responses import StreamingResponse
 
 from responses_plugin.context import EngineFacts
 from responses_plugin.engine import ChatCall
-from responses_plugin.generation.reader import WholeAnswer
+from responses_plugin.generation.markup import Markup, MarkupWatch
+from responses_plugin.generation.reader import WholeAnswer, budget_spent, usage_of
+from responses_plugin.generation.thought import split_unclosed_thought
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import SymbolPatch
 from responses_plugin.protocol.errors import RequestError
@@ -43,6 +46,8 @@ _WIRE_NAMES = {
     "response_format": "text.format",
     "reasoning_effort": "reasoning.effort",
 }
+#: Calls without any tag around them.
+_BARE_CALLS = ('{"name":', '{"name" :', '[{"name":', '[{"name" :')
 _DATA = "data: "
 _DONE = "[DONE]"
 #: The host's word for "the client has gone".
@@ -71,17 +76,28 @@ def responses_host_patches(host: Any) -> list[SymbolPatch]:
             replace=_observe_engine,
             remove_when=remove_when,
         ),
+        SymbolPatch(
+            seam="engine output, whole",
+            owner=host.server,
+            name="_extract_reasoning_and_tool_calls",
+            parameters=("output_text", "request"),
+            replace=_observe_whole_output,
+            remove_when=remove_when,
+        ),
     ]
 
 
 def _lower_when_prepared(original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
-    def prepare(engine: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+    def prepare(engine: Any, request: Any, effective_max_tokens: int) -> Any:
         generation = _current.get()
         if generation is None or generation.request is not request:
-            return original(engine, request, *args, **kwargs)
-        generation.settle_on(engine)
-        prepared = original(engine, request, *args, **kwargs)
+            return original(engine, request, effective_max_tokens)
+        generation.settle_on(engine, effective_max_tokens)
+        try:
+            prepared = original(engine, request, effective_max_tokens)
+        except generation.server.UnsafeRemoteURLError as error:
+            raise generation.refused(error) from error
         prepared.chat_kwargs.update(generation.call.engine_options)
         generation.chat_kwargs = prepared.chat_kwargs
         return prepared
@@ -100,6 +116,17 @@ def _observe_engine(original: Callable[..., Any]) -> Callable[..., Any]:
     return stream
 
 
+def _observe_whole_output(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def extract(output_text: str, request: Any = None, **kwargs: Any) -> Any:
+        generation = _current.get()
+        if generation is not None and generation.request is request:
+            generation.pieces = [output_text]
+        return original(output_text, request, **kwargs)
+
+    return extract
+
+
 class _Generation:
     """One of our calls, from the request to the end of its answer."""
 
@@ -108,21 +135,54 @@ class _Generation:
         self.call = call
         self.request = _chat_request(server, call.body)
         self.engine: Any = None
+        self.token_limit: int | None = None
         self.chat_kwargs: dict[str, Any] = {}
         self.pieces: list[str] = []
+        tags = self._thinking_tags()
+        tool_markers = self._tool_markers()
+        self.markup = Markup([*(tags or ()), *tool_markers])
+        self._watch = MarkupWatch(Markup(tool_markers), tags[1] if tags else None)
         self.failure: BaseException | None = None
 
-    def settle_on(self, engine: Any) -> None:
+    def settle_on(self, engine: Any, token_limit: int) -> None:
         """Lower the messages for the engine that will answer."""
         self.engine = engine
+        self.token_limit = token_limit
         messages = self.call.lower(EngineFacts(supports_images=bool(getattr(engine, "is_mllm", False))))
         message_type = self.server.Message
         self.request.messages = [message_type(**message) for message in messages]
 
     def observe(self, piece: str) -> None:
+        """Take note of text as the engine emits it."""
         self.pieces.append(piece)
+        self._watch.feed(piece)
         if self.call.on_piece is not None:
             self.call.on_piece(piece)
+
+    @property
+    def markup_seen(self) -> bool:
+        return self._watch.seen
+
+    def refused(self, error: BaseException) -> RequestError:
+        """The error for an exception of the engine or of its preparation, naming the image it is about."""
+        if isinstance(error, HTTPException):
+            return host_error(error.status_code, error.detail, error.headers)
+        described = engine_error(error)
+        if described.status < 500 and (place := self.call.locate(self._culprit(error))):
+            described.param = place
+        return described
+
+    def _culprit(self, error: BaseException) -> str:
+        """A text that mentions the URL at fault. The guard's own does not, so the guard is asked again, one by one."""
+        server = self.server
+        if not isinstance(error, server.UnsafeRemoteURLError):
+            return str(error)
+        for url in server._iter_remote_media_urls(self.request.messages):  # noqa: SLF001 - the host's guard
+            try:
+                server._validate_url_safety(url)  # noqa: SLF001
+            except server.UnsafeRemoteURLError:
+                return str(url)
+        return str(error)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text``; 0 where the engine has no tokenizer to ask."""
@@ -135,32 +195,64 @@ class _Generation:
         except (TypeError, ValueError):
             return 0
 
-    def whole(self) -> WholeAnswer | None:
-        """What the host makes of the whole text; None for structured output, which it buffers and checks itself."""
+    def whole(self, *, truncated: bool) -> WholeAnswer | None:
+        """What the host makes of the text so far; None for structured output, which it buffers and checks itself."""
         if self.request.response_format is not None:
             return None
-        server = self.server
-        # Absent before release 0.4.0, where thinking could not be switched off.
-        thinking_disabled = getattr(server, "_thinking_disabled", lambda request, kwargs: False)
-        _, text, calls = server._extract_reasoning_and_tool_calls(  # noqa: SLF001 - the host has no public parser
-            "".join(self.pieces),
-            self.request,
-            allow_reasoning=not thinking_disabled(self.request, self.chat_kwargs),
-            engine=self.engine,
-        )
+        # What is declared as not to be called is not called, whatever the text looks like; see _visible.
+        content_only = self.request.model_copy(update={"tools": None})
+        reasoning, content, _ = self._parse(content_only)
+        _, text, calls = self._parse(self.request)
+        thought, text = self._split_thought(self._visible(text), truncated=truncated)
         return WholeAnswer(
-            server.clean_output_text(text) if text else "",
-            [(call.function.name, call.function.arguments) for call in calls or ()],
+            text=text,
+            reasoning=reasoning or thought,
+            calls=[(call.function.name, call.function.arguments) for call in calls or ()],
+            content="" if thought else content or "",
         )
 
-    def markers(self) -> Sequence[str]:
-        """Where markup begins and ends in this engine's text, by what the host's parsers look for."""
-        reasoning = getattr(self.server, "_reasoning_parser", None)
-        thinking = [getattr(reasoning, "start_token", None), getattr(reasoning, "end_token", None)]
-        markers = ["<think>", "</think>", *(token for token in thinking if isinstance(token, str) and token)]
-        if self.request.tools:
-            markers += [*self.server._STREAMING_TOOL_MARKERS, "</tool_call>", '{"name":', '{"name" :']  # noqa: SLF001
-        return markers
+    def _parse(self, request: Any) -> tuple[str | None, str | None, Any]:
+        """The host's whole-text parsers: (reasoning, text, calls)."""
+        parsed: tuple[str | None, str | None, Any] = self.server._extract_reasoning_and_tool_calls(  # noqa: SLF001
+            "".join(self.pieces), request, allow_reasoning=not self._thinking_disabled(), engine=self.engine
+        )
+        return parsed
+
+    def _visible(self, text: str | None) -> str:
+        """The text of an answer as the host's non-streaming answers show it."""
+        server = self.server
+        if text and self.request.tools and self.request.tool_choice == "none":
+            # No call may come of it, so the host does not look for one. What looks like one is not an answer either.
+            willing = self.request.model_copy(update={"tool_choice": "auto"})
+            text, _ = server._parse_tool_calls_with_parser(text, willing, engine=self.engine)  # noqa: SLF001
+        return server.clean_output_text(text) if text else ""
+
+    def _split_thought(self, text: str, *, truncated: bool) -> tuple[str, str]:
+        """(thought, answer), where the host's whole-text parser took a thought that was cut off for an answer."""
+        tags = self._thinking_tags()
+        if not tags or self._thinking_disabled():
+            return "", text
+        # Absent before release 0.5.0, where a thought that the prompt opened was not told from text either.
+        prompt_opens = getattr(self.server, "_detect_implicit_thinking", lambda engine, kwargs: False)
+        opened = truncated and prompt_opens(self.engine, self.chat_kwargs)
+        return split_unclosed_thought(text, start=tags[0], end=tags[1], opened=opened)
+
+    def _thinking_disabled(self) -> bool:
+        # Absent before release 0.4.0, where thinking could not be switched off.
+        disabled = getattr(self.server, "_thinking_disabled", lambda request, kwargs: False)
+        return bool(disabled(self.request, self.chat_kwargs))
+
+    def _thinking_tags(self) -> tuple[str, str] | None:
+        """The tags of the reasoning parser, if one is in use and has tags."""
+        parser = self.server._reasoning_parser  # noqa: SLF001
+        start, end = getattr(parser, "start_token", None), getattr(parser, "end_token", None)
+        return (start, end) if isinstance(start, str) and isinstance(end, str) and start and end else None
+
+    def _tool_markers(self) -> Sequence[str]:
+        """Where calls begin in text, by what the host's parsers look for, bare JSON among it."""
+        if not self.request.tools:
+            return ()
+        return [*self.server._STREAMING_TOOL_MARKERS, "</tool_call>", *_BARE_CALLS]  # noqa: SLF001
 
 
 class _ObservedEngine:
@@ -221,10 +313,19 @@ class HostCompletion:
 
     def __init__(self, generation: _Generation, answer: Mapping[str, Any]) -> None:
         choice = answer["choices"][0]
-        self.message: Mapping[str, Any] = choice["message"]
         self.finish_reason: str | None = choice.get("finish_reason")
         self.usage: Mapping[str, Any] = answer.get("usage") or {}
+        self.markup = generation.markup
+        self.token_limit = generation.token_limit
         self.count_tokens = generation.count_tokens
+        spent = budget_spent(self.finish_reason, usage_of(self.usage), self.token_limit)
+        self.whole = generation.whole(truncated=spent) or _checked_answer(choice["message"])
+
+
+def _checked_answer(message: Mapping[str, Any]) -> WholeAnswer:
+    """Structured output, which the host has parsed and checked already."""
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+    return WholeAnswer(text=message.get("content") or "", reasoning=reasoning)
 
 
 class HostStream:
@@ -235,7 +336,12 @@ class HostStream:
         self._frames = response.body_iterator
         self.count_tokens = generation.count_tokens
         self.whole = generation.whole
-        self.markers = generation.markers()
+        self.markup = generation.markup
+        self.token_limit = generation.token_limit
+
+    @property
+    def markup_seen(self) -> bool:
+        return self._generation.markup_seen
 
     async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
         async for frame in self._frames:
@@ -286,12 +392,12 @@ class HostChat:
         try:
             view = _ChatRequestView(raw_request, call.body)
             return generation, await self._server.create_chat_completion(generation.request, view)
-        except HTTPException as error:
-            raise host_error(error.status_code, error.detail, error.headers) from error
         except RequestError:
             raise
         except Exception as error:
-            logger.exception("the host failed to answer")
-            raise engine_error(error) from error
+            described = generation.refused(error)
+            if described.status >= 500:
+                logger.exception("the host failed to answer")
+            raise described from error
         finally:
             _current.reset(token)

@@ -113,12 +113,7 @@ def wait_for_parse_args() -> None:
 class _CliFinder:
     """Waits for the import of ``vllm_mlx.cli``, and leaves ``sys.meta_path`` when it comes."""
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: object = None,  # noqa: ARG002 - the signature of a finder
-        target: object = None,  # noqa: ARG002
-    ) -> "ModuleSpec | None":
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         if fullname != CLI_MODULE:
             return None
         sys.meta_path.remove(self)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.requests import Request
 
 from responses_plugin.context import EngineFacts
-from responses_plugin.generation.reader import WholeAnswer
+from responses_plugin.generation.markup import Markup
+from responses_plugin.generation.reader import Source, WholeAnswer
 from responses_plugin.lowering.messages import ChatMessage
 
 
@@ -19,20 +20,37 @@ class ChatCall:
 
     ``body`` is the request without its messages. Those are lowered by ``lower`` at the moment the host has settled
     on an engine, since what a message may hold depends on it. ``engine_options`` are added to the keyword arguments
-    of the engine call, ``on_piece`` sees the engine's raw text as it comes.
+    of the engine call, ``on_piece`` sees the engine's raw text as it comes. ``locate`` gives the place in the
+    client's body of the first remote image that a text mentions, for errors that the host can only word.
     """
 
     body: Mapping[str, Any]
     lower: Callable[[EngineFacts], list[ChatMessage]]
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     on_piece: Callable[[str], None] | None = None
+    locate: Callable[[str], str | None] = field(default=lambda text: None)
 
 
-class Completion(Protocol):
-    """A whole answer: ``message`` in the chat-completions shape."""
+class Answer(Protocol):
+    """What both forms of an answer have."""
+
+    #: Where markup begins in the engine's text.
+    @property
+    def markup(self) -> Markup: ...
+
+    #: How many tokens the answer may have.
+    @property
+    def token_limit(self) -> int | None: ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of ``text`` in the engine's own count; 0 if it cannot tell."""
+
+
+class Completion(Answer, Protocol):
+    """A whole answer."""
 
     @property
-    def message(self) -> Mapping[str, Any]: ...
+    def whole(self) -> WholeAnswer: ...
 
     @property
     def finish_reason(self) -> str | None: ...
@@ -40,24 +58,12 @@ class Completion(Protocol):
     @property
     def usage(self) -> Mapping[str, Any]: ...
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of ``text`` in the engine's own count; 0 if it cannot tell."""
 
-
-class ChatStream(Protocol):
+class ChatStream(Answer, Source, Protocol):
     """An answer as it comes."""
-
-    #: Strings that begin or end markup in the engine's text.
-    @property
-    def markers(self) -> Sequence[str]: ...
 
     def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
         """Chunks in the chat-completions shape; ``{"error": {"message", "code"}}`` when generation broke off."""
-
-    def whole(self) -> WholeAnswer | None:
-        """The answer so far as the host's whole-text parsers read it; None where that cannot be asked."""
-
-    def count_tokens(self, text: str) -> int: ...
 
     async def aclose(self) -> None:
         """Stop generating and let the engine go; safe to call twice."""

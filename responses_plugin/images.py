@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import binascii
 import io
-import warnings
 
 from responses_plugin.protocol.errors import RequestError
 
 #: Raster formats that Pillow opens and vision models are given. The label in the URL does not matter, the bytes do.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 
+_TOO_LARGE = "it has too many pixels"
 _SEND_INSTEAD = "send PNG, JPEG, WebP, GIF, BMP or TIFF as 'data:image/…;base64,…', or an http(s) URL"
 
 
@@ -37,6 +37,13 @@ def check_image_url(url: str, path: str) -> None:
         raise _refused(path, problem)
 
 
+def label_as_image(url: str) -> str:
+    """The host tells an image from a file by the label of its data: URL, so one with another label gets a new one."""
+    if url.startswith("data:") and not url.startswith("data:image/"):
+        return "data:image/png;base64" + url[url.index(",") :]
+    return url
+
+
 def _format_problem(data: bytes) -> str | None:
     """Why the host could not open these bytes, or None. Reads the header only: decoding is the host's work."""
     from PIL import Image, UnidentifiedImageError
@@ -44,16 +51,16 @@ def _format_problem(data: bytes) -> str | None:
     if not data:
         return "it is empty"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=FORMATS):
-                return None
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            pixels = image.width * image.height
     except UnidentifiedImageError:
         return f"its format is not one of {', '.join(FORMATS)}"
+    # Pillow warns of what it would still open, and filters may turn a warning into an error.
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return "it has too many pixels"
+        return _TOO_LARGE
     except (OSError, SyntaxError, ValueError, EOFError):
         return "it is damaged"
+    return _TOO_LARGE if pixels > (Image.MAX_IMAGE_PIXELS or pixels) else None
 
 
 def _refused(path: str, problem: str) -> RequestError:

@@ -9,6 +9,7 @@ something we would otherwise silently not do.
 from __future__ import annotations
 
 import logging
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -17,15 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pluggy
 
 from responses_plugin import hookspecs
+from responses_plugin.kinds.base import ToolKind
+from responses_plugin.lowering.parts import ContentPartKind
 
 if TYPE_CHECKING:
     import argparse
 
     from responses_plugin.context import RequestContext
     from responses_plugin.generation.items import GeneratedCall, OutputItemKind
-    from responses_plugin.kinds.base import ToolKind
     from responses_plugin.lowering.messages import ChatMessage
-    from responses_plugin.lowering.parts import ContentPartKind
     from responses_plugin.patching import HostPatch
     from responses_plugin.protocol.items import Item
 
@@ -44,7 +45,11 @@ BUILTIN_PLUGINS = (
     "responses_plugin.hooks.endpoints",
 )
 
-_Value = TypeVar("_Value")
+_Value = TypeVar("_Value", ToolKind, ContentPartKind)
+
+#: Shortens what a trace shows: an item may hold megabytes.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 100
 
 
 class PluginError(RuntimeError):
@@ -61,12 +66,8 @@ class Plugins:
     def __init__(self, manager: pluggy.PluginManager) -> None:
         self._manager = manager
         self._hook = manager.hook
-        self.tool_kinds: Mapping[str, ToolKind] = self._unique(
-            "tool type", manager.hook.responses_tool_kinds, lambda kind: kind.type
-        )
-        self.content_parts: Mapping[str, ContentPartKind] = self._unique(
-            "content part type", manager.hook.responses_content_parts, lambda kind: kind.type
-        )
+        self.tool_kinds = _unique("tool type", manager.hook.responses_tool_kinds, ToolKind)
+        self.content_parts = _unique("content part type", manager.hook.responses_content_parts, ContentPartKind)
 
     def names(self) -> list[str]:
         """The names of all registered plugins, in order of registration."""
@@ -78,9 +79,16 @@ class Plugins:
         return {name: [impl.plugin_name for impl in getattr(self._hook, name).get_hookimpls()] for name in names}
 
     def trace(self, write: Callable[[str], object]) -> None:
-        """Report every hook call and its result through ``write``, one line or more a call."""
-        self._manager.trace.root.setwriter(lambda line: write(line.rstrip("\n")))
-        self._manager.enable_tracing()
+        """Report every hook call and what came of it through ``write``, one line a call, long values shortened."""
+
+        def after(outcome: pluggy.Result[Any], hook_name: str, hook_impls: Any, kwargs: Mapping[str, Any]) -> None:
+            # The context holds the whole request, and is the same all along but for the place in it.
+            shown = {name: value.path if name == "context" else value for name, value in kwargs.items()}
+            arguments = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in shown.items())
+            ended = f"raised {outcome.exception!r}" if outcome.exception else f"-> {_SHORT.repr(outcome.get_result())}"
+            write(f"{hook_name}({arguments}) {ended}")
+
+        self._manager.add_hookcall_monitoring(lambda *_: None, after)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._hook.responses_add_options(parser=parser)
@@ -113,20 +121,35 @@ class Plugins:
         except Exception:
             logger.exception("a plugin failed in responses_completed for %s", response.get("id"))
 
-    def _unique(self, what: str, hook: pluggy.HookCaller, type_of: Callable[[_Value], str]) -> Mapping[str, _Value]:
-        values: dict[str, _Value] = {}
-        owners: dict[str, str] = {}
-        for impl in hook.get_hookimpls():
-            for value in cast("Iterable[_Value]", impl.function()):
-                key = type_of(value)
-                if key in owners:
-                    raise PluginError(
-                        f"two plugins claim the {what} {key!r}: {owners[key]} and {impl.plugin_name}; "
-                        "uninstall one of them, or block one by name"
-                    )
-                owners[key] = impl.plugin_name
-                values[key] = value
-        return values
+
+def _unique(what: str, hook: pluggy.HookCaller, value_type: type[_Value]) -> Mapping[str, _Value]:
+    """The values that all plugins contribute, by the type each claims."""
+    owners: dict[str, str] = {}
+    for impl in hook.get_hookimpls():
+        if impl.wrapper or impl.hookwrapper:
+            continue
+        for value in _contributed(impl, hook.name, value_type):
+            if value.type in owners:
+                raise PluginError(
+                    f"two plugins claim the {what} {value.type!r}: {owners[value.type]} and {impl.plugin_name}; "
+                    "uninstall one of them"
+                )
+            owners[value.type] = impl.plugin_name
+    # Called as the hook that it is, so that wrappers have their say and third parties come before built-ins.
+    return {value.type: value for values in hook() for value in values}
+
+
+def _contributed(impl: pluggy.HookImpl, hook_name: str, value_type: type[_Value]) -> list[_Value]:
+    try:
+        values = list(cast("Iterable[_Value]", impl.function()))
+    except Exception as error:
+        raise PluginError(f"plugin {impl.plugin_name} failed in {hook_name}: {error!r}") from error
+    for value in values:
+        if not isinstance(value, value_type):
+            raise PluginError(
+                f"plugin {impl.plugin_name}: {hook_name} returns {value_type.__name__} values, not {value!r}"
+            )
+    return values
 
 
 def load_plugins(extra: Iterable[tuple[str, object]] = (), *, discover: bool = True) -> Plugins:
@@ -153,17 +176,9 @@ def load_plugins(extra: Iterable[tuple[str, object]] = (), *, discover: bool = T
 
 def _register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
     """Register one plugin, turning pluggy's complaints into errors that name it."""
-    misspelled = [
-        attribute
-        for attribute in dir(plugin)
-        if manager.parse_hookimpl_opts(plugin, attribute) is not None
-        and manager.parse_hookspec_opts(hookspecs, attribute) is None
-    ]
-    if misspelled:
-        raise PluginError(
-            f"plugin {name}: no such hook: {', '.join(misspelled)}; the hooks are listed in docs/hooks.md"
-        )
     try:
         manager.register(plugin, name)
+        # Here and not once at the end, so that the error is about this plugin.
+        manager.check_pending()
     except (ValueError, pluggy.PluginValidationError) as error:
-        raise PluginError(f"plugin {name} cannot be registered: {error}") from error
+        raise PluginError(f"plugin {name} cannot be used: {error}; the hooks are listed in docs/hooks.md") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -39,7 +39,7 @@ class EventStreamResponse(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, batches: AsyncIterator[Sequence[Wire]], builder: ResponseBuilder, keepalive_seconds: float
+        self, batches: AsyncGenerator[Sequence[Wire], None], builder: ResponseBuilder, keepalive_seconds: float
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -51,7 +51,6 @@ class EventStreamResponse(Response):
         self._writing = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         writer = asyncio.ensure_future(self._write_all(send))
         helpers = [asyncio.ensure_future(self._cancel_when_gone(receive, writer))]
         if self._keepalive_seconds > 0:
@@ -68,7 +67,12 @@ class EventStreamResponse(Response):
             writer.result()
 
     async def _write_all(self, send: Send) -> None:
-        async with aclosing(self._batches) as batches:  # type: ignore[type-var]  # async generators have aclose
+        async with aclosing(self._batches) as batches:
+            # Begun before anything is sent: a generator that has not begun would let go of nothing when it is closed.
+            first = await anext(batches)
+            async with self._writing:
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                await self._write(first, send)
             async for batch in batches:
                 async with self._writing:
                     await self._write(batch, send)
@@ -83,7 +87,9 @@ class EventStreamResponse(Response):
         clock = asyncio.get_running_loop().time
         self._last_write = clock()
         while not self._builder.done:
-            silent = clock() - self._last_write
+            # While a client is slow to take what is being written it needs no sign of life; and waiting in line for
+            # the lock would let events that are numbered already be overtaken.
+            silent = 0.0 if self._writing.locked() else clock() - self._last_write
             if silent < self._keepalive_seconds:
                 await asyncio.sleep(self._keepalive_seconds - silent)
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,16 @@ from typing import Any
 from fastapi import HTTPException, Request, Response
 from fastapi.routing import APIRoute
 
-from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.errors import RequestError, server_error
 from responses_plugin.protocol.host_errors import host_error
 from responses_plugin.responses import JsonResponse, error_response
 from responses_plugin.service import ResponsesService
 
+logger = logging.getLogger(__name__)
+
 
 class ErrorShapeRoute(APIRoute):
-    """A route whose every refusal is in OpenAI's shape, also those of the host's own guards."""
+    """A route whose every refusal is in OpenAI's shape, also those of the host's own guards, and every failure."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
@@ -28,6 +31,9 @@ class ErrorShapeRoute(APIRoute):
                 return error_response(error)
             except HTTPException as error:
                 return error_response(host_error(error.status_code, error.detail, error.headers))
+            except Exception:
+                logger.exception("%s %s failed", request.method, request.url.path)
+                return error_response(server_error("The server failed; its log has the details."))
             return response
 
         return handle_in_shape

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from responses_plugin.context import EngineFacts, RequestContext
 from responses_plugin.engine import ChatCall, ChatHost, ChatStream
 from responses_plugin.generation.builder import ResponseBuilder
-from responses_plugin.generation.chat import events_of_message, reasoning_of
 from responses_plugin.generation.events import Failed, Finished, GenerationEvent
-from responses_plugin.generation.reader import ChunkReader, usage_of
+from responses_plugin.generation.reader import ChunkReader, budget_spent, events_of_whole, usage_of
 from responses_plugin.kinds.toolset import parse_tools
-from responses_plugin.lowering.conversation import lower_conversation, require_input
+from responses_plugin.lowering.conversation import locate_remote_image, lower_conversation, require_input
 from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_request
 from responses_plugin.parsing import parse_body, parse_input
 from responses_plugin.plugins import Plugins
-from responses_plugin.protocol.errors import RequestError, server_error
-from responses_plugin.protocol.items import Entry, Item, ItemReference
+from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.items import Entry, ItemReference
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.response import Wire
 from responses_plugin.responses import EventStreamResponse, JsonResponse
@@ -40,6 +41,8 @@ _PARSE_IN_THREAD = 256 * 1024
 #: and a refusal ends it: a model that is being loaded, or an answer that the host checks before it lets it out, must
 #: not leave the client without a sign of life.
 _REFUSAL_SECONDS = 0.5
+#: The host's word for "the client has gone"; nobody is left to read it.
+_CLIENT_CLOSED = 499
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,10 @@ class ResponsesService:
 
     async def create(self, raw_request: Request) -> Response:
         """``POST /v1/responses``. Raises :class:`RequestError` for what can be refused before the answer begins."""
-        turn = await self._read(raw_request)
+        try:
+            turn = await self._read(raw_request)
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_CLOSED)
         builder = ResponseBuilder(
             turn.request,
             turn.context.toolset,
@@ -96,7 +102,11 @@ class ResponsesService:
             now=self._now,
             choose_item=lambda call: self._plugins.build_output_item(call, turn.context),
         )
-        call = ChatCall(turn.chat, lambda facts: self._lower(turn, facts))
+        call = ChatCall(
+            turn.chat,
+            lambda facts: self._lower(turn, facts),
+            locate=lambda text: locate_remote_image(turn.entries, text),
+        )
         if turn.request.stream:
             return await self._stream(turn, builder, call, raw_request)
         return await self._complete(turn, builder, call, raw_request)
@@ -117,21 +127,22 @@ class ResponsesService:
     # --- In ---
 
     async def _read(self, raw_request: Request) -> Turn:
-        body = bytearray()
-        # Not raw_request.body(), which would keep the bytes for as long as the answer takes.
+        # Not raw_request.body(), which would keep the bytes for as long as the answer takes. And not a bytearray, of
+        # which the parser makes a copy: a BytesIO gives its bytes away without one.
+        buffer = io.BytesIO()
         async for chunk in raw_request.stream():
-            body += chunk
-        if len(body) > _PARSE_IN_THREAD:
-            context, own = await asyncio.to_thread(self._parse, body)
+            buffer.write(chunk)
+        if buffer.tell() > _PARSE_IN_THREAD:
+            context, own = await asyncio.to_thread(self._parse, buffer.getvalue())
         else:
-            context, own = self._parse(body)
+            context, own = self._parse(buffer.getvalue())
         inherited = self._inherited(context.request)
         own = [self._resolved(entry) for entry in own]
         entries = [*inherited, *own]
         require_input(entries, context.request.instructions)
         return Turn(context, own, entries, lower_request(context.request, context.toolset))
 
-    def _parse(self, body: bytearray) -> tuple[RequestContext, list[Entry]]:
+    def _parse(self, body: bytes) -> tuple[RequestContext, list[Entry]]:
         request = parse_body(body)
         kinds = self._plugins.tool_kinds
         context = RequestContext(request, kinds, self._plugins.content_parts, parse_tools(request.tools, kinds))
@@ -188,15 +199,13 @@ class ResponsesService:
     async def _complete(self, turn: Turn, builder: ResponseBuilder, call: ChatCall, raw_request: Request) -> Response:
         completion = await self._host.complete(call, raw_request)
         if completion is None:
-            return Response(status_code=499)
+            return Response(status_code=_CLIENT_CLOSED)
+        whole = completion.whole
         builder.start()
-        for event in events_of_message(completion.message):
+        for event in events_of_whole(whole, completion.markup):
             builder.feed(event)
-        usage = replace(
-            usage_of(completion.usage),
-            reasoning_tokens=completion.count_tokens(reasoning_of(completion.message) or ""),
-        )
-        builder.feed(Finished(usage, truncated=completion.finish_reason == "length"))
+        usage = usage_of(completion.usage).with_reasoning(completion.count_tokens(whole.reasoning))
+        builder.feed(Finished(usage, budget_spent(completion.finish_reason, usage, completion.token_limit)))
         self._keep(turn, builder.response)
         return JsonResponse(builder.response)
 
@@ -207,73 +216,92 @@ class ResponsesService:
         try:
             await asyncio.wait([opening], timeout=_REFUSAL_SECONDS)
         except asyncio.CancelledError:
-            opening.cancel()
+            await _let_go(opening)
             raise
         if opening.done() and opening.result() is None:
-            return Response(status_code=499)
+            return Response(status_code=_CLIENT_CLOSED)
         return EventStreamResponse(self._events(turn, builder, opening), builder, self._keepalive_seconds)
 
     async def _events(
         self, turn: Turn, builder: ResponseBuilder, opening: asyncio.Future[ChatStream | None]
-    ) -> AsyncIterator[Sequence[Wire]]:
+    ) -> AsyncGenerator[Sequence[Wire], None]:
         """The events of one answer, batch by batch; ends with exactly one terminal event."""
-        yield builder.start()
         try:
-            async for event in self._generation(opening):
-                if made := builder.feed(event):
-                    if builder.done:
-                        # Stored before the client hears of it: it may ask for it at once.
-                        self._keep(turn, builder.response)
-                    yield made
+            yield builder.start()
+            async with aclosing(_generation(opening)) as generation:
+                async for event in generation:
+                    if made := self._feed(turn, builder, event):
+                        yield made
         except Exception as error:
-            if builder.done:
-                raise
-            failure = (
-                error
-                if isinstance(error, RequestError)
-                else server_error("The server failed; its log has the details.")
-            )
-            if failure is not error:
+            if not isinstance(error, RequestError):
                 logger.exception("the stream of %s failed", builder.response["id"])
-            yield builder.feed(Failed(failure.message, failure.code or "server_error"))
-
-    async def _generation(self, opening: asyncio.Future[ChatStream | None]) -> AsyncIterator[GenerationEvent]:
-        """The generation events of a stream, up to the one that ends it."""
-        stream = await opening
-        if stream is None:
-            yield Failed("The client closed the connection.")
-            return
-        try:
-            reader = ChunkReader(stream.markers)
-            async for chunk in stream:
-                for event in reader.feed(chunk):
-                    yield event
-            whole = None if reader.failed else stream.whole()
-            for event in reader.finish(whole, stream.count_tokens("".join(reader.reasoning))):
-                yield event
+            if not builder.done:
+                yield self._feed(turn, builder, _failure(error))
         finally:
-            await stream.aclose()
+            await _let_go(opening)
+
+    def _feed(self, turn: Turn, builder: ResponseBuilder, event: GenerationEvent) -> Sequence[Wire]:
+        made = builder.feed(event)
+        if builder.done:
+            # Stored before the client hears of it: it may ask for it at once.
+            self._keep(turn, builder.response)
+        return made
 
     # --- Memory ---
 
     def _keep(self, turn: Turn, response: Wire) -> None:
-        """Store an answer that is whole, and tell the observers."""
+        """Store an answer that is whole, and tell the observers. Whatever goes wrong here, the answer is sent."""
         if turn.request.store and response["status"] in ("completed", "incomplete"):
-            output = [self._as_input(item, turn.context) for item in response["output"]]
-            self._store.save(
-                StoredTurn(
-                    response=response,
-                    input=[entry.item for entry in turn.own],
-                    output=output,
-                    previous_response_id=turn.request.previous_response_id,
-                    conversation_id=turn.request.conversation_id,
-                )
-            )
+            try:
+                self._store.save(self._stored(turn, response))
+            except Exception:
+                logger.exception("%s cannot be stored", response["id"])
         self._plugins.completed(response, turn.context)
 
-    def _as_input(self, item: Wire, context: RequestContext) -> Item:
-        """An output item as it is when a client sends it back."""
-        return self._plugins.parse_input_item(item, context.at("output"))
+    def _stored(self, turn: Turn, response: Wire) -> StoredTurn:
+        context = turn.context.at("output")
+        return StoredTurn(
+            response=response,
+            input=[entry.item for entry in turn.own],
+            # As they are when a client sends them back.
+            output=[self._plugins.parse_input_item(item, context) for item in response["output"]],
+            previous_response_id=turn.request.previous_response_id,
+            conversation_id=turn.request.conversation_id,
+        )
+
+
+async def _generation(opening: asyncio.Future[ChatStream | None]) -> AsyncGenerator[GenerationEvent, None]:
+    """The generation events of a stream, up to the one that ends it."""
+    stream = await opening
+    if stream is None:
+        yield Failed("The client closed the connection.")
+        return
+    reader = ChunkReader(stream)
+    async for chunk in stream:
+        for event in reader.feed(chunk):
+            yield event
+    for event in reader.finish(stream.count_tokens):
+        yield event
+
+
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, RequestError):
+        return Failed(error.message, error.code or "server_error")
+    return Failed("The server failed; its log has the details.")
+
+
+async def _let_go(opening: asyncio.Future[ChatStream | None]) -> None:
+    """Close a stream that was read to its end, or that nobody will read any more, even if it is still being opened."""
+    opening.cancel()
+    await asyncio.wait([opening])
+    if opening.cancelled() or opening.exception() is not None:
+        return
+    stream = opening.result()
+    try:
+        if stream is not None:
+            await stream.aclose()
+    except Exception:
+        logger.exception("the host failed to close a stream")
 
 
 def _not_found(response_id: str) -> RequestError:

@@ -45,8 +45,7 @@ class StreamReader:
         self._rest += piece
         assert b"\r" not in self._rest, "line ends must be LF"
         *blocks, self._rest = self._rest.split(b"\n\n")
-        fresh = [self._read_event(block) for block in blocks]
-        return fresh
+        return [self._read_event(block) for block in blocks]
 
     def close(self) -> list[StreamEvent]:
         """Check that the stream is complete, and return all its events."""
@@ -124,6 +123,34 @@ def check_items(events: list[StreamEvent]) -> None:
     story.end(events[-1])
 
 
+#: The text done events of the parts of an item.
+_PART_TEXTS = {
+    "output_text": ("response.output_text.done", "text"),
+    "refusal": ("response.refusal.done", "refusal"),
+    "reasoning_text": ("response.reasoning_text.done", "text"),
+    "summary_text": ("response.reasoning_summary_text.done", "text"),
+}
+#: The same for items that are a text themselves.
+_ITEM_TEXTS = {
+    "function_call": ("response.function_call_arguments.done", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input.done", "input"),
+}
+
+
+def _texts_of(item: dict[str, Any]) -> dict[tuple[object, ...], str]:
+    """The texts of a done item, by the key under which their deltas were collected; without the empty ones."""
+    texts: dict[tuple[object, ...], str] = {}
+    for parts in (item.get("content") or [], item.get("summary") or []):
+        for index, part in enumerate(parts):
+            if part["type"] in _PART_TEXTS:
+                done_type, name = _PART_TEXTS[part["type"]]
+                texts[done_type, item["id"], index] = part[name]
+    if item["type"] in _ITEM_TEXTS:
+        done_type, name = _ITEM_TEXTS[item["type"]]
+        texts[done_type, item["id"]] = item[name]
+    return {key: text for key, text in texts.items() if text}
+
+
 @dataclass
 class _ItemStory:
     open: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -147,6 +174,8 @@ class _ItemStory:
             assert item.get("status", "completed") in ("completed", "incomplete", "failed"), item["status"]
             left = {key for key in self.texts if key[1] == item["id"]} - self.finished_texts
             assert not left, f"item {index} is done before its texts: {left}"
+            streamed = {key: text for key, text in self.texts.items() if key[1] == item["id"]}
+            assert streamed == _texts_of(item), f"item {index} is not what was streamed"
             self.done[index] = item
         elif "item_id" in data:
             item = self.open.get(data["output_index"])
@@ -174,4 +203,6 @@ class _ItemStory:
         output = terminal.data["response"]["output"]
         if terminal.type == "response.failed":
             return
-        assert output == [self.done[index] for index in sorted(self.done)], "the terminal response differs from the items"
+        assert output == [self.done[index] for index in sorted(self.done)], (
+            "the terminal response differs from the items"
+        )

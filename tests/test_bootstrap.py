@@ -67,7 +67,6 @@ HOST_CLI = """
 import argparse
 import sys
 
-sys.path_hooks  # any statement: the module is executed once
 print("imported", __name__)
 
 def create_parser():
@@ -133,8 +132,8 @@ def environment(tmp_path):
 
 def run(environment: Path, *arguments: str, startup_code: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with the start-up file's line executed where ``site`` would execute it."""
-    # sitecustomize is imported by site right after the start-up files; -I and an installed one are left to
-    # test_packaging.py, which installs the real wheel.
+    # sitecustomize is imported by site right after the start-up files; the real thing is in test_packaging.py. Twice,
+    # because site does so in a virtual environment.
     startup = environment / "startup"
     startup.mkdir(exist_ok=True)
     line = STARTUP_FILE.read_text() if startup_code is None else startup_code
@@ -218,10 +217,7 @@ def test_a_defect_of_ours_does_not_keep_the_host_from_starting(environment, how)
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["-c", "print('hello')"], ["-c", "print('hello')", "vllm"], ["-m", "this"], ["-I", "-c", "print('hello')"]],
-)
+@pytest.mark.parametrize("arguments", [["-c", "print('hello')"], ["-c", "print('hello')", "vllm"], ["-m", "this"]])
 def test_other_programs_do_not_notice(environment, arguments):
     """Another Python program prints what it prints, and none of our modules but the one that looks is ever imported."""
     report = "; import sys; print(sorted(m for m in sys.modules if m.startswith('responses_plugin')))"

@@ -81,7 +81,14 @@ def test_a_symbol_is_wrapped_and_restored(module):
 def test_a_replacement_looks_like_the_original(module):
     """Name, docstring and signature stay readable through the replacement, even when its author forgot ``wraps``."""
     original = module.greet
-    PatchSet("1.0", [symbol_patch(module, replace=lambda host_function: lambda *a, **k: host_function(*a, **k))]).apply()
+
+    def plainly(host_function):
+        def plain(*args, **kwargs):
+            return host_function(*args, **kwargs)
+
+        return plain
+
+    PatchSet("1.0", [symbol_patch(module, replace=plainly)]).apply()
     assert module.greet.__doc__ == "Greet somebody."
     assert module.greet.__wrapped__ is original
     assert inspect.signature(module.greet) == inspect.signature(original)
@@ -232,7 +239,7 @@ def test_a_patch_that_fails_midway_takes_the_earlier_ones_with_it(module):
         raise ValueError("this one is special")
 
     patches = PatchSet("1.0", [symbol_patch(module), symbol_patch(Engine, "chat", ("self", "messages"), refuse)])
-    with pytest.raises(HostMismatch, match="seam of chat.*ValueError: this one is special") as caught:
+    with pytest.raises(HostMismatch, match=r"seam of chat.*ValueError: this one is special") as caught:
         patches.apply()
     assert isinstance(caught.value.__cause__, ValueError)
     assert module.greet is original
@@ -386,7 +393,7 @@ def test_a_path_parameter_of_another_name_is_the_same_route(app):
     """The host's ``/v1/things/{id}`` is replaced by our ``/v1/things/{response_id}``, not left to shadow it."""
 
     @app.get("/things/{id}")
-    async def thing(id: str):  # noqa: A002
+    async def thing(id: str):
         return {"from": "host"}
 
     PatchSet("1.0", [route_patch(app, "/things/{response_id}", "GET")]).apply()

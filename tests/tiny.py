@@ -31,6 +31,8 @@ WEATHER_ANSWER = "It is 19 degrees and sunny in Paris."
 NO_IMAGE = "I see no image."
 NO_TOOL = "I have no such tool."
 
+GREETING = "Hello! How can I help?"
+
 #: The line that stands in the tool message when its images follow in the next one.
 IMAGE_MARKER = "[Image output attached in the next message]"
 
@@ -62,20 +64,26 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 _PATCH_DESCRIPTION = "Use the apply_patch tool to edit files."
 
-#: The four tools as /v1/responses takes them; apply_patch is a custom tool.
+#: The functions as /v1/responses takes them.
+RESPONSES_FUNCTIONS: list[dict[str, Any]] = [
+    {"type": "function", "name": name, "description": description, "parameters": parameters}
+    for name, (description, parameters) in _FUNCTIONS.items()
+]
+#: All four tools; apply_patch is a custom tool.
 RESPONSES_TOOLS: list[dict[str, Any]] = [
-    *(
-        {"type": "function", "name": name, "description": description, "parameters": parameters}
-        for name, (description, parameters) in _FUNCTIONS.items()
-    ),
+    *RESPONSES_FUNCTIONS,
     {"type": "custom", "name": "apply_patch", "description": _PATCH_DESCRIPTION},
 ]
 
-#: The same as /v1/chat/completions takes them; there apply_patch is a function of one string.
+
+def _chat_tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+#: The functions as /v1/chat/completions takes them.
+CHAT_FUNCTIONS: list[dict[str, Any]] = [_chat_tool(name, *function) for name, function in _FUNCTIONS.items()]
+#: All four tools; there apply_patch is a function of one string.
 CHAT_TOOLS: list[dict[str, Any]] = [
-    {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-    for name, (description, parameters) in (
-        *_FUNCTIONS.items(),
-        ("apply_patch", (_PATCH_DESCRIPTION, _parameters(input="The patch"))),
-    )
+    *CHAT_FUNCTIONS,
+    _chat_tool("apply_patch", _PATCH_DESCRIPTION, _parameters(input="The patch")),
 ]

@@ -133,6 +133,7 @@ class _OpenCall:
         self.index = index
         self._kind = kind
         self._decoder = kind.decoder()
+        self._begun = False
         self._sent: list[str] = []
         self._call_id = call.call_id
         self._name = call.function.function.name if call.function else call.name
@@ -143,11 +144,14 @@ class _OpenCall:
         return [events.item_added(self.index, self._item("in_progress", ""))]
 
     def grow(self, fragment: str) -> list[Wire]:
+        self._begun = self._begun or bool(fragment)
         return self._delta(self._decoder.feed(fragment))
 
     def close(self, status: str) -> tuple[list[Wire], Wire]:
-        payload = self._decoder.finish()
         sent = "".join(self._sent)
+        # What was cut off is not malformed: it ends where it was cut.
+        cut_off = status == "incomplete" and (sent or not self._begun)
+        payload = sent if cut_off else self._decoder.finish()
         closing = []
         if payload.startswith(sent):
             closing = self._delta(payload[len(sent) :])
@@ -218,7 +222,7 @@ class ResponseBuilder:
 
     def start(self) -> list[Wire]:
         """``response.created`` and ``response.in_progress``."""
-        self._require(self._state is _State.NEW, "start")
+        self._require(_State.NEW, "start")
         self._state = _State.STREAMING
         return self._numbered(
             [events.lifecycle("created", self.response), events.lifecycle("in_progress", self.response)]
@@ -226,12 +230,12 @@ class ResponseBuilder:
 
     def keepalive(self) -> list[Wire]:
         """A sign of life while nothing else comes."""
-        self._require(self._state is _State.STREAMING, "keepalive")
+        self._require(_State.STREAMING, "keepalive")
         return self._numbered([events.keepalive()])
 
     def feed(self, event: GenerationEvent) -> list[Wire]:
         """Take one generation event; returns the stream events it gives rise to."""
-        self._require(self._state is _State.STREAMING, type(event).__name__)
+        self._require(_State.STREAMING, type(event).__name__)
         if isinstance(event, TextDelta):
             return self._grow_text(event, _OpenMessage, "msg")
         if isinstance(event, ReasoningDelta):
@@ -239,12 +243,9 @@ class ResponseBuilder:
         if isinstance(event, CallStarted):
             return self._start_call(event)
         if isinstance(event, CallArguments):
-            call = self._open
-            if not isinstance(call, _OpenCall):
-                raise IllegalStep("arguments without a call that is open")
-            return self._numbered(call.grow(event.fragment))
+            return self._numbered(self._open_call(event).grow(event.fragment))
         if isinstance(event, CallFinished):
-            self._require(isinstance(self._open, _OpenCall), "CallFinished")
+            self._open_call(event)
             return self._numbered(self._close("completed"))
         if isinstance(event, Finished):
             return self._finish(event)
@@ -267,9 +268,12 @@ class ResponseBuilder:
     def _start_call(self, event: CallStarted) -> list[Wire]:
         call = GeneratedCall(self._new_id("call"), event.name, self._toolset.find_shown(event.name))
         kind = self._choose_item(call)
+        index = len(self._output) + (self._open is not None)
+        item = _OpenCall(self._new_id(kind.id_prefix), index, call, kind)
+        opening = item.open()  # The code of the kind runs before anything changes.
         made = self._close("completed")
-        self._open = item = _OpenCall(self._new_id(kind.id_prefix), len(self._output), call, kind)
-        return self._numbered(made + item.open())
+        self._open = item
+        return self._numbered(made + opening)
 
     def _close(self, status: str) -> list[Wire]:
         """Close the open item, if there is one."""
@@ -281,18 +285,29 @@ class ResponseBuilder:
         return made
 
     def _finish(self, event: Finished) -> list[Wire]:
-        status = "incomplete" if event.truncated else "completed"
+        # A call that was complete before the budget ran out is an answer that can be acted on.
+        truncated = event.truncated and (self._open is not None or not self._output)
+        status = "incomplete" if truncated else "completed"
         made = self._close(status)
+        if not self._output:
+            # Clients read the text of the first item without asking whether there is one.
+            self._open = message = _OpenMessage(self._new_id("msg"), 0)
+            made = message.open() + self._close(status)
         return self._end(
             made,
             status,
             usage=event.usage,
-            completed_at=None if event.truncated else self._now(),
-            incomplete_details={"reason": "max_output_tokens"} if event.truncated else None,
+            completed_at=None if truncated else self._now(),
+            incomplete_details={"reason": "max_output_tokens"} if truncated else None,
         )
 
     def _fail(self, event: Failed) -> list[Wire]:
-        return self._end(self._close("incomplete"), "failed", error={"code": event.code, "message": event.message})
+        try:
+            made = self._close("incomplete")
+        except Exception:
+            logger.exception("a call cannot be closed; it is left out of the response, which failed anyway")
+            made, self._open = [], None
+        return self._end(made, "failed", error={"code": event.code, "message": event.message})
 
     def _end(self, made: list[Wire], status: str, **outcome: Any) -> list[Wire]:
         self._state = _State.DONE
@@ -305,6 +320,11 @@ class ResponseBuilder:
             self._next_number += 1
         return made
 
-    def _require(self, allowed: bool, step: str) -> None:
-        if not allowed:
+    def _require(self, state: _State, step: str) -> None:
+        if self._state is not state:
             raise IllegalStep(f"{step} is not allowed in state {self._state.name}")
+
+    def _open_call(self, event: CallArguments | CallFinished) -> _OpenCall:
+        if not isinstance(self._open, _OpenCall):
+            raise IllegalStep(f"{type(event).__name__} without a call that is open")
+        return self._open

@@ -1,32 +1,104 @@
-"""Chunks of a chat stream → generation events, with nothing shown that the whole answer would not contain."""
+"""The host's answers → generation events, the same ones whether the answer comes at once or in chunks.
+
+The host's whole-text parsers are sturdier than its incremental ones. So the chunks of a stream decide *when*
+something can be shown, and the whole-text parsers *what*: text up to the first marker goes out as it comes, a chunk
+that brings a tool call has the text so far parsed as a whole, and so does the end of the stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from responses_plugin.generation.chat import CallAssembler, reasoning_of, whole_call
+from responses_plugin.generation.calls import CallAssembler, complete_calls, is_whole, whole_call
 from responses_plugin.generation.events import Failed, Finished, GenerationEvent, ReasoningDelta, TextDelta
 from responses_plugin.generation.holdback import TextGate
+from responses_plugin.generation.markup import Markup
 from responses_plugin.protocol.response import Usage
 
 #: What the host's chunks say when generation broke off without an error frame.
 _BROKEN_OFF = "The engine stopped before the answer was finished."
+_NO_MARKUP = Markup()
 
 
 @dataclass(frozen=True)
 class WholeAnswer:
-    """A finished answer as the host's whole-text parsers understand it."""
+    """An answer, or its beginning, as the host's whole-text parsers understand it.
+
+    ``content`` is what follows the thought, calls and all; ``text`` is what is left of it for the reader.
+    """
 
     text: str
+    reasoning: str = ""
     calls: Sequence[tuple[str, str]] = ()
+    content: str = ""
+
+
+class Source(Protocol):
+    """What a stream can be asked while it is read."""
+
+    @property
+    def markup(self) -> Markup: ...
+
+    @property
+    def markup_seen(self) -> bool:
+        """Whether the text after the thought holds a marker by now."""
+
+    @property
+    def token_limit(self) -> int | None:
+        """How many tokens the answer may have; None where that is not known."""
+
+    def whole(self, *, truncated: bool) -> WholeAnswer | None:
+        """The text so far as the host's whole-text parsers read it; None where they cannot be asked."""
 
 
 def usage_of(counts: Mapping[str, Any] | None) -> Usage:
     """The host's token counts as the protocol has them."""
     counts = counts or {}
     return Usage(input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0)
+
+
+def budget_spent(finish_reason: str | None, usage: Usage, token_limit: int | None) -> bool:
+    """Whether the token budget ended the answer.
+
+    The host says ``tool_calls`` for every answer with a call, and its simple engine says ``stop`` at the limit, so the
+    tokens are counted as well.
+    """
+    return finish_reason == "length" or (token_limit is not None and usage.output_tokens >= token_limit)
+
+
+def events_of_whole(whole: WholeAnswer, markup: Markup) -> Iterator[GenerationEvent]:
+    """The events of a whole answer, without the one that ends it."""
+    if whole.reasoning:
+        yield ReasoningDelta(whole.reasoning)
+    yield from _Text(markup).end(whole, [])
+
+
+class _Text:
+    """The text of an answer, around its calls."""
+
+    def __init__(self, markup: Markup) -> None:
+        self._gate = TextGate(markup)
+        self.feed = self._gate.feed
+        self.wait = self._gate.wait
+
+    def before_call(self, whole: WholeAnswer | None) -> Iterator[TextDelta]:
+        """What stands before the first call and has not been shown yet."""
+        if whole is not None and (text := self._gate.catch_up(whole.content)):
+            yield TextDelta(text)
+
+    def end(self, whole: WholeAnswer | None, seen: Sequence[str]) -> Iterator[GenerationEvent]:
+        """What of the whole answer has not been shown yet; ``seen`` are the names of the calls that have."""
+        unseen = whole.calls[len(seen) :] if whole and [name for name, _ in whole.calls[: len(seen)]] == seen else ()
+        if unseen and not seen:
+            yield from self.before_call(whole)
+        for name, arguments in unseen:
+            yield from whole_call(name, arguments)
+        rest = self._gate.settle(whole.text if whole else None)
+        # After a call it is a message of its own.
+        if rest := rest.lstrip() if seen or unseen else rest:
+            yield TextDelta(rest)
 
 
 class ChunkReader:
@@ -36,17 +108,19 @@ class ChunkReader:
     tool calls may lack its finish reason. So the end is a good one if there was a finish reason or a call.
     """
 
-    def __init__(self, markers: Sequence[str]) -> None:
-        self._text = TextGate(markers)
-        self._reasoning = TextGate()
-        self._reasoning_open = False
-        self._calls = CallAssembler()
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._text = _Text(source.markup)
+        self._thought: TextGate | None = None
+        self._fragments = CallAssembler()
+        self._calls: list[str] = []
         self._finish_reason: str | None = None
         self._failure: Failed | None = None
         self._usage = Usage()
         self.reasoning: list[str] = []
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterator[GenerationEvent]:
+        """The events of one chunk."""
         if error := chunk.get("error"):
             code = error.get("code")
             self._failure = Failed(
@@ -58,50 +132,55 @@ class ChunkReader:
         for choice in chunk.get("choices") or ():
             self._finish_reason = choice.get("finish_reason") or self._finish_reason
             delta = choice.get("delta") or {}
-            if reasoning := reasoning_of(delta):
+            # The two names of the reasoning channel, by release.
+            if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
                 yield from self._think(reasoning)
-            if (content := delta.get("content")) and (certain := self._text.feed(content)):
-                yield from self._say(certain)
+            if content := delta.get("content"):
+                yield from self._say(content)
             if calls := delta.get("tool_calls"):
-                # Whatever text still comes is white space and markup between calls, unless the whole answer says
-                # otherwise.
-                self._text.wait()
-                yield from self._calls.feed(calls)
+                yield from self._call(calls)
 
-    @property
-    def failed(self) -> bool:
-        """Whether an error frame has come."""
-        return self._failure is not None
-
-    def finish(self, whole: WholeAnswer | None, reasoning_tokens: int) -> Iterator[GenerationEvent]:
-        """The events that end the answer. ``whole`` is None when the host could not be asked."""
-        ended = self._finish_reason not in (None, "error") or self._calls.calls
-        if self._failure or not ended:
+    def finish(self, count_tokens: Callable[[str], int]) -> Iterator[GenerationEvent]:
+        """The events that end the answer."""
+        if self._failure or not (self._finish_reason not in (None, "error") or self._calls):
             yield self._failure or Failed(_BROKEN_OFF)
             return
-        truncated = self._finish_reason == "length"
-        if not truncated:
-            yield from self._calls.close()
-        if rest := self._text.settle(whole.text if whole else None).strip():
-            yield from self._say(rest)
-        for name, arguments in self._unseen_calls(whole):
-            yield from whole_call(name, arguments)
-        yield Finished(replace(self._usage, reasoning_tokens=reasoning_tokens), truncated)
+        spent = budget_spent(self._finish_reason, self._usage, self._source.token_limit)
+        if not spent:
+            yield from self._fragments.close()
+        whole = self._source.whole(truncated=spent)
+        if whole and whole.reasoning and not self.reasoning:
+            yield from self._think(whole.reasoning)
+        yield from self._text.end(whole, self._calls)
+        yield Finished(self._usage.with_reasoning(count_tokens("".join(self.reasoning))), spent)
 
     def _think(self, text: str) -> Iterator[GenerationEvent]:
-        if not self._reasoning_open:
-            self._reasoning, self._reasoning_open = TextGate(), True
-        if certain := self._reasoning.feed(text):
+        if self._thought is None:
+            self._thought = TextGate(_NO_MARKUP)
+        if certain := self._thought.feed(text):
             self.reasoning.append(certain)
             yield ReasoningDelta(certain)
 
-    def _say(self, text: str) -> Iterator[GenerationEvent]:
-        self._reasoning_open = False
-        yield TextDelta(text)
+    def _say(self, content: str) -> Iterator[GenerationEvent]:
+        if self._source.markup_seen:
+            # The host's parser may have taken markup out of this text, or have it still in.
+            self._text.wait()
+        if certain := self._text.feed(content):
+            self._thought = None
+            yield TextDelta(certain)
 
-    def _unseen_calls(self, whole: WholeAnswer | None) -> Sequence[tuple[str, str]]:
-        """Calls that only the whole-text parser found."""
-        seen = [name for name, _ in self._calls.calls]
-        if whole is None or [name for name, _ in whole.calls[: len(seen)]] != seen:
-            return ()
-        return whole.calls[len(seen) :]
+    def _call(self, deltas: Sequence[Mapping[str, Any]]) -> Iterator[GenerationEvent]:
+        self._thought = None
+        if not self._fragments.open:
+            whole = self._source.whole(truncated=False)
+            if not self._calls:
+                yield from self._text.before_call(whole)
+            # The host's incremental parsers may find a call late, or twice: calls that are there as a whole are taken
+            # from its whole-text parser.
+            if whole and all(map(is_whole, deltas)):
+                for name, arguments in complete_calls(whole.calls)[len(self._calls) :]:
+                    self._calls.append(name)
+                    yield from whole_call(name, arguments)
+                return
+        yield from self._fragments.feed(deltas)
+        self._calls += self._fragments.take_names()

@@ -12,7 +12,7 @@ from typing import Any
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.tools import Tool, ToolChoice
-from responses_plugin.protocol.wire import require_object
+from responses_plugin.protocol.wire import missing, require_object
 
 logger = logging.getLogger(__name__)
 
@@ -81,17 +81,31 @@ class Toolset:
             return choice, self
         parsed = ToolChoice.parse(choice, "tool_choice")
         if parsed.type == "allowed_tools":
-            allowed = {self._named(tool.get("type"), tool.get("name")).shown_as for tool in parsed.tools}
-            kept = [bound for bound in self.functions if bound.shown_as in allowed]
-            return parsed.mode, Toolset(kept, self.unavailable)
-        shown_as = self._named(parsed.type, parsed.name).shown_as
+            return parsed.mode, self._allowed(parsed)
+        shown_as = self._chosen(parsed, "tool_choice").shown_as
         return {"type": "function", "function": {"name": shown_as}}, self
 
-    def _named(self, type: str | None, name: str | None) -> BoundFunction:
+    def _allowed(self, choice: ToolChoice) -> Toolset:
+        """What ``allowed_tools`` leaves. Declared tools that are not offered are left out here as well."""
+        allowed = set()
+        for index, raw in enumerate(choice.tools):
+            path = f"tool_choice.tools[{index}]"
+            tool = ToolChoice.parse(raw, path)
+            if tool.type not in self.unavailable:
+                allowed.add(self._chosen(tool, path).shown_as)
+        if not allowed and choice.mode == "required":
+            raise _bad_choice("'required' needs at least one allowed tool that this server can offer")
+        return Toolset([bound for bound in self.functions if bound.shown_as in allowed], self.unavailable)
+
+    def _chosen(self, choice: ToolChoice, path: str) -> BoundFunction:
+        """The function a choice stands for. Its type alone says it for kinds whose tools have no name."""
         for bound in self.functions:
-            if bound.kind.type == type and (name is None or bound.function.name == name):
-                return bound
-        what = f"tool '{name}' of type '{type}'" if name else f"tool of type '{type}'"
+            if bound.kind.type == choice.type:
+                if choice.name is None and "name" in bound.kind.tool.model_fields:
+                    raise missing(f"{path}.name")
+                if choice.name in (None, bound.function.name):
+                    return bound
+        what = f"tool '{choice.name}' of type '{choice.type}'" if choice.name else f"tool of type '{choice.type}'"
         raise _bad_choice(f"no {what} is among the tools of this request that can be offered to the model")
 
 

@@ -16,63 +16,65 @@ host's prefix cache keeps hitting:
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from responses_plugin.lowering.messages import ChatMessage, ChatPart, compact, note, text_part
 
 #: What a call without an output is answered with.
 NO_OUTPUT = "[No output was recorded for this call]"
-_ORPHAN = "output of call {}, which is not part of this conversation"
+_ORPHAN = "output of call {}, which no call in this conversation is waiting for"
 _SYSTEM_ROLES = ("system", "developer")
 
 
-def assemble(instructions: str | None, groups: Sequence[list[ChatMessage]]) -> list[ChatMessage]:
-    """``groups`` holds the messages of one item each."""
-    opening = _opening_length(groups)
-    messages = _system_message(instructions, groups[:opening])
-    rest = groups[opening:]
-    outputs = _Outputs(rest)
-    messages.extend(_displaced(groups[:opening]))
+def assemble(instructions: str | None, groups: Iterable[list[ChatMessage]]) -> list[ChatMessage]:
+    """``groups`` holds the messages of one item each; an empty one is an item that was dropped."""
+    groups = [group for group in groups if group]
+    opening = list(takewhile(lambda group: group[0]["role"] in _SYSTEM_ROLES, groups))
+    # What the opening messages brought along, the user turns with their images, follows the system message.
+    rest = [*(group[1:] for group in opening), *groups[len(opening) :]]
+    units = [unit for group in rest for unit in _units(group)]
+    outputs = _Outputs(units)
+    messages = _system_message(instructions, [group[0] for group in opening])
     turn: list[ChatMessage] = []
-    for index, group in enumerate(rest):
-        if outputs.is_output(index):
-            # What was called after an output was not called together with what was called before it.
-            messages.extend(_close(turn, outputs))
-            if outputs.is_orphan(index):
-                messages.extend(_orphan(group))
+    for index, unit in enumerate(units):
+        message = unit[0]
+        if message["role"] == "assistant":
+            turn.append(message)
             continue
-        for message in group:
-            if message["role"] == "assistant":
-                turn.append(message)
-            else:
-                messages.extend(_close(turn, outputs))
-                messages.append(_in_place(message))
+        # What was called after an output was not called together with what was called before it.
+        messages.extend(_close(turn, outputs))
+        if message["role"] != "tool":
+            messages.append(_in_place(message))
+        elif outputs.is_orphan(index):
+            messages.extend(_orphan(unit))
     messages.extend(_close(turn, outputs))
     return messages
 
 
-def _opening_length(groups: Sequence[list[ChatMessage]]) -> int:
-    for index, group in enumerate(groups):
-        if not group or group[0]["role"] not in _SYSTEM_ROLES:
-            return index
-    return len(groups)
+def _units(group: list[ChatMessage]) -> list[list[ChatMessage]]:
+    """The messages of one item, each on its own, but a tool message together with the user turns that follow it: they
+    hold its images.
+    """
+    units: list[list[ChatMessage]] = []
+    for message in group:
+        if units and units[-1][0]["role"] == "tool" and message["role"] == "user":
+            units[-1].append(message)
+        else:
+            units.append([message])
+    return units
 
 
-def _system_message(instructions: str | None, opening: Iterable[list[ChatMessage]]) -> list[ChatMessage]:
+def _system_message(instructions: str | None, opening: Iterable[ChatMessage]) -> list[ChatMessage]:
     parts = [text_part(instructions)] if instructions else []
-    for group in opening:
-        parts.extend(_parts(group[0]))
+    for message in opening:
+        parts.extend(_parts(message))
     if not parts:
         return []
     if all(part["type"] == "text" for part in parts):
         return [{"role": "system", "content": "\n\n".join(part["text"] for part in parts)}]
     return [{"role": "system", "content": parts}]
-
-
-def _displaced(opening: Iterable[list[ChatMessage]]) -> list[ChatMessage]:
-    """What the opening messages brought along besides themselves: the user turns with their images."""
-    return [message for group in opening for message in group[1:]]
 
 
 def _parts(message: ChatMessage) -> list[ChatPart]:
@@ -122,34 +124,30 @@ def _orphan(group: list[ChatMessage]) -> list[ChatMessage]:
 class _Outputs:
     """Finds, for each call, the output that answers it: the first one after it with its id that is still free."""
 
-    def __init__(self, groups: Sequence[list[ChatMessage]]) -> None:
-        self._groups = groups
-        self._answers: dict[str, deque[int]] = defaultdict(deque)
+    def __init__(self, units: Sequence[list[ChatMessage]]) -> None:
+        self._answers: dict[str, deque[list[ChatMessage]]] = defaultdict(deque)
         self._orphans: set[int] = set()
-        self._outputs: set[int] = set()
-        waiting: dict[str, int] = defaultdict(int)
-        for index, group in enumerate(groups):
-            for message in group[:1]:
-                for call in message.get("tool_calls", []):
-                    waiting[call["id"]] += 1
-                if message["role"] != "tool":
-                    continue
-                self._outputs.add(index)
-                call_id = message["tool_call_id"]
-                if waiting[call_id]:
-                    waiting[call_id] -= 1
-                    self._answers[call_id].append(index)
-                else:
-                    self._orphans.add(index)
-
-    def is_output(self, index: int) -> bool:
-        return index in self._outputs
+        waiting: Counter[str] = Counter()
+        for index, unit in enumerate(units):
+            message = unit[0]
+            for call in message.get("tool_calls", []):
+                waiting[call["id"]] += 1
+            if message["role"] != "tool":
+                continue
+            call_id = message["tool_call_id"]
+            if waiting[call_id]:
+                waiting[call_id] -= 1
+                self._answers[call_id].append(unit)
+            else:
+                self._orphans.add(index)
 
     def is_orphan(self, index: int) -> bool:
+        """Whether the output at ``index`` answers no call."""
         return index in self._orphans
 
     def take(self, call_id: str) -> list[ChatMessage]:
+        """The output of the next call with this id, with its images."""
         answers = self._answers[call_id]
         if answers:
-            return self._groups[answers.popleft()]
+            return answers.popleft()
         return [{"role": "tool", "tool_call_id": call_id, "content": NO_OUTPUT}]

@@ -10,8 +10,8 @@ from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_instructions
 from responses_plugin.plugins import Plugins
 from responses_plugin.protocol.errors import RequestError
-from responses_plugin.protocol.items import Entry, Message
-from responses_plugin.protocol.parts import Part, RefusalPart, TextPart
+from responses_plugin.protocol.items import Entry, Message, Reasoning, ToolOutput
+from responses_plugin.protocol.parts import ImagePart, Part, RefusalPart, TextPart
 
 
 def lower_conversation(plugins: Plugins, entries: Sequence[Entry], context: RequestContext) -> list[ChatMessage]:
@@ -20,9 +20,21 @@ def lower_conversation(plugins: Plugins, entries: Sequence[Entry], context: Requ
     return assemble(lower_instructions(context.request, context.toolset), groups)
 
 
+def locate_remote_image(entries: Sequence[Entry], text: str) -> str | None:
+    """The place of the first http(s) image whose URL ``text`` mentions."""
+    for entry in entries:
+        field = "output" if isinstance(entry.item, ToolOutput) else "content"
+        parts = getattr(entry.item, field, None)
+        for index, part in enumerate(parts if isinstance(parts, list) else ()):
+            url = part.url if isinstance(part, ImagePart) else None
+            if url and url.startswith("http") and url in text:
+                return f"{entry.path}.{field}[{index}].image_url"
+    return None
+
+
 def require_input(entries: Sequence[Entry], instructions: str | None) -> None:
     """Refuse a request that says nothing at all, before any model work."""
-    if instructions or any(_says_something(entry) for entry in entries):
+    if (instructions or "").strip() or any(_says_something(entry) for entry in entries):
         return
     raise RequestError(
         "There is no input: send text, an image, or the output of a tool call in 'input'.",
@@ -32,12 +44,14 @@ def require_input(entries: Sequence[Entry], instructions: str | None) -> None:
 
 
 def _says_something(entry: Entry) -> bool:
-    if not isinstance(entry.item, Message):
+    item = entry.item
+    if isinstance(item, Reasoning):
+        return any(not _is_blank(part) for part in (*item.content, *item.summary))
+    if not isinstance(item, Message):
         return True
-    content = entry.item.content
-    if isinstance(content, str):
-        return bool(content.strip())
-    return any(not _is_blank(part) for part in content)
+    if isinstance(item.content, str):
+        return bool(item.content.strip())
+    return any(not _is_blank(part) for part in item.content)
 
 
 def _is_blank(part: Part) -> bool:

@@ -17,7 +17,7 @@ from responses_plugin.lowering.messages import (
 from responses_plugin.lowering.parts import UNKNOWN, as_json, lower_part, lower_parts
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.items import Item, Message, Reasoning, ToolCall, ToolOutput, note_fields
-from responses_plugin.protocol.parts import Part
+from responses_plugin.protocol.parts import Part, TextPart
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +68,15 @@ def _lower_reasoning(reasoning: Reasoning) -> list[ChatMessage]:
 
 
 def _joined(parts: list[Part]) -> str:
-    return "\n".join(text for part in parts if isinstance(text := getattr(part, "text", None), str))
+    return "\n".join(part.text if isinstance(part, TextPart) else as_json(part.wire()) for part in parts)
 
 
 def _lower_call(call: ToolCall, context: RequestContext) -> list[ChatMessage]:
     for kind in context.tool_kinds.values():
         if kind.call_type == call.type:
             name, arguments = kind.history_call(call)
-            return [assistant_call(call.call_id, host_name(name), arguments)]
+            # Some clients leave out the arguments of a function without parameters.
+            return [assistant_call(call.call_id, host_name(name), arguments if arguments.strip() else "{}")]
     raise AssertionError(f"no tool kind has calls of type {call.type}")
 
 

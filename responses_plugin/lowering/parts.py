@@ -9,11 +9,21 @@ from typing import Any
 
 from responses_plugin.context import RequestContext
 from responses_plugin.hookspecs import hookimpl
-from responses_plugin.images import check_image_url
+from responses_plugin.images import check_image_url, label_as_image
 from responses_plugin.lowering.messages import ChatPart, text_part
 from responses_plugin.protocol.errors import RequestError
-from responses_plugin.protocol.parts import ChatImage, InputFile, InputImage, MediaPart, Part, RefusalPart, TextPart
-from responses_plugin.protocol.wire import json_type, require_object
+from responses_plugin.protocol.parts import (
+    ChatImage,
+    ImagePart,
+    ImageUrl,
+    InputFile,
+    InputImage,
+    MediaPart,
+    Part,
+    RefusalPart,
+    TextPart,
+)
+from responses_plugin.protocol.wire import missing, require_object, wrong_type
 
 #: What a part that no kind knows becomes; ``lower_content`` keeps it as JSON text.
 UNKNOWN = "unknown"
@@ -44,38 +54,30 @@ def _lower_refusal(part: RefusalPart) -> ChatPart:
     return text_part(part.refusal)
 
 
-def _lower_image(part: InputImage | ChatImage) -> ChatPart:
-    url = part.image_url if isinstance(part.image_url, dict) else {"url": part.image_url}
-    detail = part.detail if isinstance(part, InputImage) else None
-    return {"type": "image_url", "image_url": {**url, "detail": detail} if detail else dict(url)}
+def _lower_image(part: ImagePart) -> ChatPart:
+    image_url = part.image_url.wire() if isinstance(part.image_url, ImageUrl) else {}
+    image_url["url"] = label_as_image(part.url or "")
+    if isinstance(part, InputImage) and part.detail is not None:
+        image_url["detail"] = part.detail
+    return {"type": "image_url", "image_url": image_url}
 
 
 def _lower_media(part: MediaPart) -> ChatPart:
     return part.wire()
 
 
-def _check_image(part: InputImage | ChatImage, path: str) -> None:
-    if part.image_url is None:
-        if getattr(part, "file_id", None) is not None:
-            raise RequestError(
-                f"'{path}' refers to an uploaded file (file_id), and this server stores no files: "
-                "send the image as 'image_url', a data: URL or an http(s) URL.",
-                param=f"{path}.file_id",
-                code="unsupported_parameter",
-            )
+def _check_image(part: ImagePart, path: str) -> None:
+    if part.url is not None:
+        check_image_url(part.url, f"{path}.image_url")
+    elif isinstance(part, InputImage) and part.file_id is not None:
         raise RequestError(
-            f"Missing required parameter: '{path}.image_url'.",
-            param=f"{path}.image_url",
-            code="missing_required_parameter",
+            f"'{path}' refers to an uploaded file (file_id), and this server stores no files: "
+            "send the image as 'image_url', a data: URL or an http(s) URL.",
+            param=f"{path}.file_id",
+            code="unsupported_parameter",
         )
-    url = part.image_url.get("url") if isinstance(part.image_url, dict) else part.image_url
-    if not isinstance(url, str):
-        raise RequestError(
-            f"Invalid value for '{path}.image_url': expected a URL as a string.",
-            param=f"{path}.image_url",
-            code="invalid_type",
-        )
-    check_image_url(url, f"{path}.image_url")
+    else:
+        raise missing(f"{path}.image_url")
 
 
 def _refuse_file(part: InputFile, path: str) -> None:
@@ -111,21 +113,17 @@ def parse_content(raw: Any, path: str, context: RequestContext) -> str | list[Pa
     if isinstance(raw, str):
         return raw
     if isinstance(raw, dict):
-        raw = [raw]
+        return [_parse_part(raw, path, context)]
     if not isinstance(raw, list):
-        raise RequestError(
-            f"Invalid type for '{path}': expected a string or an array of parts, but got {json_type(raw)} instead.",
-            param=path,
-            code="invalid_type",
-        )
+        raise wrong_type(path, "a string or an array of parts", raw)
     return [_parse_part(part, f"{path}[{index}]", context) for index, part in enumerate(raw)]
 
 
 def _parse_part(raw: Any, path: str, context: RequestContext) -> Part:
     if isinstance(raw, str):
         raw = {"type": "input_text", "text": raw}
-    require_object(raw, path)
-    kind = context.content_parts.get(raw.get("type"))
+    part_type = require_object(raw, path).get("type")
+    kind = context.content_parts.get(part_type) if isinstance(part_type, str) else None
     if kind is None:
         return Part.parse(raw, path)
     part = kind.model.parse(raw, path)

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from responses_plugin.kinds.toolset import Toolset
-from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.request import ResponsesRequest, TextFormat
 
 #: Effort levels beyond those that models are trained on, and the nearest one that is.
@@ -18,7 +17,7 @@ def lower_request(request: ResponsesRequest, toolset: Toolset) -> dict[str, Any]
 
     Fields that the protocol does not know (``top_k``, ``stop``, ``enable_thinking``, …) pass through unchanged.
     """
-    choice, offered = toolset.choose(request.tool_choice)
+    choice, offered = _offer(request, toolset)
     chat: dict[str, Any] = {
         **_host_options(request.extra),
         "model": request.model,
@@ -38,10 +37,23 @@ def lower_request(request: ResponsesRequest, toolset: Toolset) -> dict[str, Any]
     return chat
 
 
+def _offer(request: ResponsesRequest, toolset: Toolset) -> tuple[str | dict[str, Any], Toolset]:
+    """The chat form of ``tool_choice``, and the tools to offer.
+
+    The host takes tools or a response format, not both: tools that may not be called anyway give way.
+    """
+    choice, offered = toolset.choose(request.tool_choice)
+    if choice == "none" and request.text.format.type != "text":
+        return choice, Toolset()
+    return choice, offered
+
+
 def _host_options(extra: dict[str, Any]) -> dict[str, Any]:
-    """Extra fields as the host takes them."""
-    stop = extra.get("stop")
-    return {**extra, "stop": [stop]} if isinstance(stop, str) else extra
+    """Extra fields as the host takes them. Chat messages are not an option: they are lowered from the input."""
+    options = {name: value for name, value in extra.items() if name != "messages"}
+    if isinstance(options.get("stop"), str):
+        options["stop"] = [options["stop"]]
+    return options
 
 
 def _lower_effort(request: ResponsesRequest, chat: dict[str, Any]) -> None:
@@ -61,20 +73,10 @@ def _response_format(format: TextFormat) -> dict[str, Any]:
         "json_schema": {
             "name": format.name or "response",
             "description": format.description,
-            "schema": _schema(format),
+            "schema": format.schema_,
             "strict": bool(format.strict),
         },
     }
-
-
-def _schema(format: TextFormat) -> dict[str, Any]:
-    if format.schema_ is None:
-        raise RequestError(
-            "Missing required parameter: 'text.format.schema'.",
-            param="text.format.schema",
-            code="missing_required_parameter",
-        )
-    return format.schema_
 
 
 def lower_instructions(request: ResponsesRequest, toolset: Toolset) -> str | None:
@@ -84,9 +86,10 @@ def lower_instructions(request: ResponsesRequest, toolset: Toolset) -> str | Non
     and is told in words what its final answer must look like.
     """
     wanted = request.text.format
-    if not toolset.functions or wanted.type == "text":
+    _, offered = _offer(request, toolset)
+    if wanted.type == "text" or not offered.functions:
         return request.instructions
     answer = "Unless you call a tool, reply with nothing but one valid JSON object"
     if wanted.type == "json_schema":
-        answer += f" that matches this JSON schema:\n{json.dumps(_schema(wanted), ensure_ascii=False)}"
+        answer += f" that matches this JSON schema:\n{json.dumps(wanted.schema_, ensure_ascii=False)}"
     return "\n\n".join(filter(None, [request.instructions, answer]))

@@ -23,6 +23,8 @@ _BAD_IMAGE = re.compile(
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"busy|overloaded|already serving", re.IGNORECASE)
+#: Names of the exceptions that a download ends with, those of the library that the host uses among them.
+_DOWNLOAD_ERRORS = {"RequestException", "FileSizeExceededError"}
 _UNNAMED = {
     401: ("invalid_request_error", "invalid_api_key"),
     403: ("invalid_request_error", "permission_denied"),
@@ -34,20 +36,21 @@ _UNNAMED = {
 
 
 def host_error(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> RequestError:
-    """The error for an HTTP status and detail that the host chose."""
+    """The error for an HTTP status and detail that the host chose; its headers say when to try again, for one."""
     message = _message(detail)
+    kept = dict(headers) if headers else None
     if problem := _known_problem(message):
         return problem
     if status == 404 and "model" in message.lower():
         return RequestError(message, param="model", code="model_not_found", status=404)
     if status == 503 and _BUSY.search(f"{message} {detail}"):
-        return RequestError(message, code="server_is_overloaded", status=503, type="server_error")
+        return RequestError(message, code="server_is_overloaded", status=503, type="server_error", headers=kept)
     type_, code = _UNNAMED.get(
         status, ("invalid_request_error", None) if status < 500 else ("server_error", "server_error")
     )
     # What the host cannot process is a bad request; clients retry a 422 in vain.
     status = 400 if status == 422 else status
-    return RequestError(message, code=code, status=status, type=type_, headers=dict(headers) if headers else None)
+    return RequestError(message, code=code, status=status, type=type_, headers=kept)
 
 
 def engine_error(error: BaseException) -> RequestError:
@@ -56,6 +59,17 @@ def engine_error(error: BaseException) -> RequestError:
     Unless it is a known kind its text stays in the log: it may tell more about the server than a client should know.
     """
     text = str(error)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "UnsafeRemoteURLError" in kinds:
+        return RequestError(
+            "A remote image cannot be used: its URL does not lead to a public address. Send it as a data: URL.",
+            param="input",
+            code="invalid_image_url",
+        )
+    if kinds & _DOWNLOAD_ERRORS:
+        return RequestError(
+            f"A remote image could not be downloaded: {text[:300]}", param="input", code="failed_to_download_image"
+        )
     if problem := _known_problem(text):
         return problem
     if _BUSY.search(type(error).__name__):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from responses_plugin.protocol.wire import WireModel
 
@@ -26,20 +26,34 @@ class RefusalPart(Part):
     refusal: str
 
 
-class InputImage(Part):
-    """An image: a data: or http(s) URL. Some clients wrap the URL as ``{"url": …}``; both are read."""
+class ImageUrl(WireModel):
+    """The object that the chat-completions form of an image wraps its URL in."""
+
+    url: str
+
+
+class ImagePart(Part):
+    """An image: a data: or http(s) URL. Some clients wrap it in either form, and some in neither; all are read."""
+
+    image_url: str | ImageUrl | None = None
+
+    @property
+    def url(self) -> str | None:
+        return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
+
+
+class InputImage(ImagePart):
+    """An image in the form of the Responses API."""
 
     type: Literal["input_image"]
-    image_url: str | dict[str, Any] | None = None
     detail: Literal["auto", "low", "high", "original"] | None = None
     file_id: str | None = None
 
 
-class ChatImage(Part):
-    """The chat-completions form of an image."""
+class ChatImage(ImagePart):
+    """An image in the form of chat completions."""
 
     type: Literal["image_url"]
-    image_url: str | dict[str, Any]
 
 
 class InputFile(Part):

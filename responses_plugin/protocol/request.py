@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -51,7 +51,7 @@ class ResponsesRequest(WireModel):
     stream: bool = False
     store: bool = True
     previous_response_id: str | None = None
-    conversation: str | ConversationReference | None = None
+    conversation: Annotated[str, Field(min_length=1)] | ConversationReference | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_output_tokens: int | None = Field(default=None, gt=0)

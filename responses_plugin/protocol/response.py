@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from responses_plugin.protocol.request import ResponsesRequest
@@ -21,6 +21,10 @@ class Usage:
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+
+    def with_reasoning(self, tokens: int) -> Usage:
+        """The same with ``tokens`` of the output known to be reasoning; counted anew, so never more than there were."""
+        return replace(self, reasoning_tokens=min(tokens, self.output_tokens))
 
     def wire(self) -> Wire:
         return {
@@ -72,7 +76,7 @@ def response_object(
         "presence_penalty": extra.get("presence_penalty", 0.0),
         "frequency_penalty": extra.get("frequency_penalty", 0.0),
         "top_logprobs": request.top_logprobs or 0,
-        "text": {"format": {"type": "text"}, **request.text.wire()},
+        "text": {**request.text.wire(), "format": {"type": request.text.format.type, **request.text.format.wire()}},
         "reasoning": _echoed_reasoning(request),
         "truncation": request.truncation,
         "store": request.store,

@@ -49,4 +49,4 @@ class ToolChoice(WireModel):
     name: str | None = None
     namespace: str | None = None
     mode: Literal["auto", "required"] = "auto"
-    tools: list[dict[str, Any]] = []
+    tools: list[Any] = []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from typing_extensions import Self
 
 from responses_plugin.protocol.errors import RequestError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 class WireModel(BaseModel):
@@ -40,7 +43,18 @@ class WireModel(BaseModel):
         return validated(cls, data, path)
 
 
-_UNION_MEMBER = re.compile(r"(str|int|float|bool|(list|dict)\[.*\]|[A-Z]\w+)")
+#: How pydantic names the members of a union in the place of an error.
+_UNION_MEMBER = re.compile(r"(constrained-)?(str|int|float|bool)|[\w-]+\[.*\]|[A-Z]\w+")
+#: What its complaints about a type ask for, in JSON's words.
+_EXPECTED = {
+    "string_type": "a string",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "bool_type": "a boolean",
+    "list_type": "an array",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -54,14 +68,26 @@ def validated(model: type[_Model], data: Any, path: str) -> _Model:
 
 
 def _as_request_error(error: ValidationError, path: str) -> RequestError:
-    """Word the first complaint; the input itself is never echoed, it may be megabytes of base64."""
-    first = error.errors(include_url=False, include_input=False, include_context=True)[0]
-    param = join_path(path, first["loc"])
-    kind = first["type"]
-    if kind == "missing":
-        return RequestError(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
-    code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-    return RequestError(f"Invalid value for '{param}': {first['msg']}.", param=param, code=code)
+    """Word the complaint about the first bad field; the input itself is never echoed, it may be megabytes of base64."""
+    complaints = error.errors(include_url=False)
+    field = join_path(path, complaints[0]["loc"])
+    # Each member of a union complains for itself. The one that the value got furthest into is the one that was meant.
+    complaints = [c for c in complaints if f"{join_path(path, c['loc'])}.".startswith((f"{field}.", f"{field}["))]
+    meant = max(complaints, key=lambda c: (len(c["loc"]), _expected_type(c) is None))
+    param = join_path(path, meant["loc"])
+    if meant["type"] == "missing":
+        return missing(param)
+    if _expected_type(meant):
+        expected = (_expected_type(c) for c in complaints if len(c["loc"]) == len(meant["loc"]))
+        return wrong_type(param, " or ".join(dict.fromkeys(filter(None, expected))), meant["input"])
+    return RequestError(f"Invalid value for '{param}': {meant['msg']}.", param=param, code="invalid_value")
+
+
+def _expected_type(complaint: ErrorDetails) -> str | None:
+    """The type that should have been there; None if the type is right and the value is not."""
+    if complaint["type"] == "literal_error" and not isinstance(complaint["input"], str):
+        return "a string"
+    return _EXPECTED.get(complaint["type"])
 
 
 def join_path(path: str, location: tuple[int | str, ...]) -> str:
@@ -74,14 +100,21 @@ def join_path(path: str, location: tuple[int | str, ...]) -> str:
     return path
 
 
+def missing(path: str) -> RequestError:
+    """The error for a field that has to be there."""
+    return RequestError(f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter")
+
+
+def wrong_type(path: str, expected: str, value: Any) -> RequestError:
+    """The error for a value of another JSON type than the protocol has there."""
+    message = f"Invalid type for '{path}': expected {expected}, but got {json_type(value)} instead."
+    return RequestError(message, param=path, code="invalid_type")
+
+
 def require_object(data: Any, path: str) -> Mapping[str, Any]:
     """``data`` if it is a JSON object; raises :class:`RequestError` otherwise."""
     if not isinstance(data, dict):
-        raise RequestError(
-            f"Invalid type for '{path}': expected an object, but got {json_type(data)} instead.",
-            param=path,
-            code="invalid_type",
-        )
+        raise wrong_type(path, "an object", data)
     return data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from responses_plugin.protocol.items import Item
@@ -22,7 +22,8 @@ class MemoryStore:
         self._turns: OrderedDict[str, StoredTurn] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._bytes = 0
-        self._items: dict[str, tuple[str, Item]] = {}
+        #: The same item may stand in many turns, each of which replayed it: by its id, then by the id of the turn.
+        self._items: defaultdict[str, dict[str, Item]] = defaultdict(dict)
         self._conversations: defaultdict[str, list[str]] = defaultdict(list)
 
     def save(self, turn: StoredTurn) -> None:
@@ -31,7 +32,7 @@ class MemoryStore:
         self._bytes += size
         for item in (*turn.input, *turn.output):
             if item.id is not None:
-                self._items[item.id] = (turn.id, item)
+                self._items[item.id][turn.id] = item
         if turn.conversation_id is not None:
             self._conversations[turn.conversation_id].append(turn.id)
         # The newest turn stays even if it alone is over the limit: its id has just been handed out.
@@ -49,9 +50,10 @@ class MemoryStore:
         if turn is None:
             return False
         self._bytes -= self._sizes.pop(response_id)
-        for item in (*turn.input, *turn.output):
-            if item.id is not None and self._items.get(item.id, ("", item))[0] == response_id:
-                del self._items[item.id]
+        for item_id in {item.id for item in (*turn.input, *turn.output) if item.id is not None}:
+            del self._items[item_id][response_id]
+            if not self._items[item_id]:
+                del self._items[item_id]
         if turn.conversation_id is not None:
             remaining = self._conversations[turn.conversation_id]
             remaining.remove(response_id)
@@ -71,10 +73,13 @@ class MemoryStore:
         return self._items_of(self._turns[id] for id in list(self._conversations.get(conversation_id, ())))
 
     def item(self, item_id: str) -> Item | None:
-        found = self._items.get(item_id)
-        return found[1] if found else None
+        if item_id not in self._items:
+            return None
+        turn_id, item = next(reversed(self._items[item_id].items()))
+        self._turns.move_to_end(turn_id)
+        return item
 
-    def _items_of(self, turns: Any) -> list[Item]:
+    def _items_of(self, turns: Iterable[StoredTurn]) -> list[Item]:
         items: list[Item] = []
         for turn in turns:
             self._turns.move_to_end(turn.id)

@@ -55,7 +55,9 @@ class Chat:
     def _ask_streaming(self, options: dict[str, Any]) -> Answer:
         answer = Answer()
         calls: dict[int, list[str]] = {}
-        for chunk in self.client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **options):
+        for chunk in self.client.chat.completions.create(
+            stream=True, stream_options={"include_usage": True}, **options
+        ):
             if chunk.usage is not None:
                 answer.prompt_tokens = chunk.usage.prompt_tokens
             for choice in chunk.choices:

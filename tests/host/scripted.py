@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from typing_extensions import Self
+
     from responses_plugin.settings import Settings
 
 SCRIPTED_MODEL = "scripted"
@@ -159,8 +161,7 @@ class ScriptedEngine(BaseEngine):  # type: ignore[misc] # the host is not typed
         raise NotImplementedError("the Responses API never completes a bare prompt")
 
     async def stream_generate(self, prompt: str, **kwargs: Any) -> AsyncIterator[GenerationOutput]:
-        raise NotImplementedError("the Responses API never completes a bare prompt")
-        yield  # makes this an asynchronous generator, as in the other engines
+        yield await self.generate(prompt, **kwargs)
 
     async def chat(self, messages: list[dict[str, Any]], **kwargs: Any) -> GenerationOutput:
         """Play the script and return the last output."""
@@ -240,7 +241,8 @@ async def _before_piece(script: Script, index: int) -> None:
 @functools.cache
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """The tokenizer of the tiny model."""
-    return PreTrainedTokenizerFast.from_pretrained(TINY_VLM)
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(TINY_VLM)
+    return tokenizer
 
 
 class ScriptedHost:
@@ -260,7 +262,7 @@ class ScriptedHost:
         api_key: str | None = None,
         plugin: bool = True,
         options: Settings | None = None,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002 - they are the host's globals
+        globals: Mapping[str, Any] | None = None,
     ) -> None:
         self.engine = ScriptedEngine(scripts or [Script(["Hello."])], mllm=mllm, opens_thinking=opens_thinking)
         self._api_key = api_key
@@ -275,7 +277,7 @@ class ScriptedHost:
         """The host's app."""
         return host_server.app
 
-    def __enter__(self) -> ScriptedHost:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(_replaced_globals(self._host_globals()))
             self.engine.preserve_native_tool_format = host_server._detect_native_tool_support()
@@ -323,7 +325,7 @@ class ScriptedHost:
             try:
                 wait_until(lambda: server.started or not thread.is_alive(), "uvicorn to start")
                 assert server.started, "uvicorn did not start"
-                yield "http://127.0.0.1:{}".format(listener.getsockname()[1])
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             finally:
                 server.should_exit = True
                 thread.join(WAIT_SECONDS)

@@ -51,7 +51,7 @@ def free_port() -> int:
         return port
 
 
-class ServerDidNotStart(AssertionError):
+class HostStartError(AssertionError):
     """The host ended, or was not ready in time; the message holds the end of its log."""
 
 
@@ -69,17 +69,17 @@ class HostServer:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Return when the host answers. Raises :class:`ServerDidNotStart`."""
+        """Return when the host answers. Raises :class:`HostStartError`."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
-                raise ServerDidNotStart(self._report(f"ended with status {self.process.returncode}"))
+                raise HostStartError(self._report(f"ended with status {self.process.returncode}"))
             try:
                 if httpx.get(f"{self.url}/health", timeout=2).is_success:
                     return
             except httpx.TransportError:
                 time.sleep(0.1)
-        raise ServerDidNotStart(self._report(f"was not ready after {seconds:g} s"))
+        raise HostStartError(self._report(f"was not ready after {seconds:g} s"))
 
     def stop(self) -> None:
         """End the process, gently if it lets us."""
@@ -93,7 +93,7 @@ class HostServer:
 
     def _report(self, what: str) -> str:
         tail = "\n".join(self.log().splitlines()[-LOG_TAIL_LINES:])
-        return f"the host {what}\n{self.process.args}\n{tail}"
+        return f"the host {what}\n{self.process.args!r}\n{tail}"
 
 
 @contextmanager

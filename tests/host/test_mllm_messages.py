@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx_vlm
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from vllm_mlx import server
@@ -101,6 +101,7 @@ exchange_messages = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(plain_messages, max_size=5))
 def test_outside_a_tool_exchange_the_host_gets_what_it_got(messages: list[Message]) -> None:
     """Without calls and results every message is passed on equal, so template and payloads cannot differ."""
@@ -109,6 +110,7 @@ def test_outside_a_tool_exchange_the_host_gets_what_it_got(messages: list[Messag
     assert host_builds(ours) == host_builds(messages)
 
 
+@settings(deadline=None)
 @given(st.lists(exchange_messages | plain_messages, max_size=5))
 def test_a_host_that_keeps_the_exchange_builds_the_same_from_ours(messages: list[Message]) -> None:
     """Where the host makes arguments a mapping itself, doing it before changes neither template nor payloads."""
@@ -117,6 +119,7 @@ def test_a_host_that_keeps_the_exchange_builds_the_same_from_ours(messages: list
     assert messages == before
 
 
+@settings(deadline=None)
 @given(st.text(max_size=20) | (json_objects | st.lists(st.integers()) | st.none() | st.text()).map(json.dumps))
 def test_arguments_are_read_as_on_the_text_path(text: str) -> None:
     """The text path's mapping is ours; a value that it would leave bare for the template is wrapped."""
@@ -146,7 +149,10 @@ def patched() -> Iterator[None]:
 
 
 def translate(messages: list[Message]) -> list[Message]:
-    return MLXMultimodalLM._translate_messages_for_native_video(SimpleNamespace(), messages, 2.0, 8)
+    translated: list[Message] = MLXMultimodalLM._translate_messages_for_native_video(
+        SimpleNamespace(), messages, 2.0, 8
+    )
+    return translated
 
 
 def test_this_host_keeps_the_exchange_but_not_with_native_video() -> None:
@@ -185,7 +191,8 @@ def test_a_builder_that_loses_the_exchange_is_mended(monkeypatch: pytest.MonkeyP
         messages: list[Message], *, all_image_urls: list[str], video_frame_counts: dict[int, int]
     ) -> list[Message]:
         stripped = [{"role": m["role"], "content": m.get("content", "")} for m in messages]
-        return whole(stripped, all_image_urls=all_image_urls, video_frame_counts=video_frame_counts)
+        built: list[Message] = whole(stripped, all_image_urls=all_image_urls, video_frame_counts=video_frame_counts)
+        return built
 
     messages = exchange()
     video = {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "a.mp4"}}]}
@@ -260,7 +267,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
                 note(mlx_vlm, "generate")
                 note(mlx_vlm, "stream_generate")
             else:
-                note(host_engine._mllm_scheduler, "generate")
                 note(host_engine._mllm_scheduler, "add_request_async")
             yield engine
 
@@ -272,8 +278,8 @@ def test_a_lowered_exchange_reaches_the_template_whole(engine: Engine, stream: b
     messages = [build_mllm_message(message) for message in exchange(colour=colour)]
     engine.seen.clear()
     answer = engine.chat(messages, stream=stream)
-    engine.chat(messages[:2], stream=stream)
-    (prompt, images), (fresh_prompt, fresh_images) = engine.seen
+    engine.chat([*messages[:2], messages[-1]], stream=stream)
+    (prompt, images), (prompt_without_exchange, _) = engine.seen
 
     assert answer == f"The screenshot is mostly {colour}."
     assert (prompt.count("<|image_pad|>"), len(images)) == (1, 1)
@@ -282,5 +288,4 @@ def test_a_lowered_exchange_reaches_the_template_whole(engine: Engine, stream: b
     places = [conversation.index(landmark) for landmark in landmarks]
     assert places == sorted(places)
 
-    assert (fresh_prompt.count("<|image_pad|>"), fresh_images) == (0, [])
-    assert len(fresh_prompt) < len(prompt), "the exchange adds to what a fresh turn renders"
+    assert len(prompt) > len(prompt_without_exchange), "the model is told more than in a fresh turn"

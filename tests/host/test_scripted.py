@@ -77,9 +77,7 @@ async def test_the_hosts_tool_parser_reads_the_script() -> None:
 async def test_the_hosts_reasoning_parser_reads_the_script(opens_thinking: bool) -> None:
     """Thoughts are told apart, also when the prompt has already opened them."""
     pieces = ["" if opens_thinking else "<think>", "Hm.", "</think>", "Yes."]
-    with ScriptedHost(
-        Script(pieces), reasoning_parser="qwen3", opens_thinking=opens_thinking, plugin=False
-    ) as host:
+    with ScriptedHost(Script(pieces), reasoning_parser="qwen3", opens_thinking=opens_thinking, plugin=False) as host:
         received = chunks((await host.post(CHAT, messages=HELLO, stream=True)).text)
     deltas = [choice["delta"] for chunk in received for choice in chunk["choices"]]
     assert "".join(delta.get("reasoning_content") or "" for delta in deltas) == "Hm."

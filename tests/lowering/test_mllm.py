@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from responses_plugin.lowering.mllm import (
@@ -111,6 +111,7 @@ def test_everything_else_is_passed_on_as_it_came(message: dict[str, Any]) -> Non
     assert json.dumps(build_mllm_message(message)) == json.dumps(message)
 
 
+@settings(deadline=None)
 @given(
     arguments=st.text() | json_values.map(json.dumps) | json_values,
     content=st.none() | st.text(),

@@ -15,12 +15,14 @@ from tests.checkpoints.training.pixels import MERGE, Grid, ImagePatches, draw_im
 from tests.checkpoints.training.tokenizer import render_prompt
 from tests.checkpoints.training.vocabulary import END_ID, FIRST_WORD_ID, IMAGE_ID, PAD_ID
 
+#: Prompt tokens are learnt a little too: it helps the copying along.
 PROMPT_WEIGHT = 0.05
-"""Prompt tokens are learnt a little too: it helps the copying along."""
+
+#: The first answer token decides between a call, an answer and a refusal.
 DECISION_WEIGHT = 3.0
-"""The first answer token decides between a call, an answer and a refusal."""
+
+#: How often a prompt that needs a tool comes together with its like without that tool.
 TWIN_PROBABILITY = 0.4
-"""How often a prompt that needs a tool comes together with its like without that tool."""
 POOL_SIZE = 384
 
 IMAGE_PLACEHOLDER = "<|image_pad|>"
@@ -136,9 +138,7 @@ def skill_batches(encode: Encode, rng: Random, token_budget: int) -> Iterator[Ba
         yield from map(build_batch, groups)
 
 
-def copy_batches(
-    encode: Encode, rng: Random, token_budget: int, vocabulary_size: int
-) -> Iterator[Batch]:
+def copy_batches(encode: Encode, rng: Random, token_budget: int, vocabulary_size: int) -> Iterator[Batch]:
     """Batches of "repeat these 2 to 24 random tokens" without end.
 
     The skills alone copy some ten tokens a step, too few for the model ever to

@@ -141,9 +141,7 @@ class TinyVisionModel(nn.Module):
             seen = seen if isinstance(seen, Tensor) else seen.pooler_output
             places = (tokens == IMAGE_ID)[..., None].expand_as(embedded)
             embedded = embedded.masked_scatter(places, seen)
-        hidden = core.language_model(
-            inputs_embeds=embedded, position_ids=positions, use_cache=False
-        ).last_hidden_state
+        hidden = core.language_model(inputs_embeds=embedded, position_ids=positions, use_cache=False).last_hidden_state
         logits: Tensor = self.inner.lm_head(hidden[wanted])
         return logits
 

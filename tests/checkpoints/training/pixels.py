@@ -18,8 +18,8 @@ MERGE = 2
 TEMPORAL = 2
 IMAGE_AREA = 56 * 56
 
+#: Patches down and across; both even.
 Grid = tuple[int, int]
-"""Patches down and across; both even."""
 
 SQUARE: Grid = (4, 4)
 OBLONG: tuple[Grid, ...] = ((2, 4), (4, 2), (2, 6), (6, 2), (4, 6), (6, 4))
@@ -39,9 +39,13 @@ class ImagePatches:
 
 
 def draw_image(rng: Random, colour: str) -> ImagePatches:
-    """An image that is mostly of this colour: noise, and at times a smaller rectangle."""
+    """An image of this colour, square or not."""
     grid = SQUARE if rng.random() < 0.6 else rng.choice(OBLONG)
-    height, width = grid[0] * PATCH, grid[1] * PATCH
+    return ImagePatches(to_patches(draw_pixels(rng, colour, grid[0] * PATCH, grid[1] * PATCH)), grid)
+
+
+def draw_pixels(rng: Random, colour: str, height: int, width: int) -> NDArray[np.uint8]:
+    """Pixels that are mostly of this colour: noise, and at times a smaller rectangle of another."""
     noise = np.random.default_rng(rng.randrange(1 << 30))
     base = np.array(COLOURS[colour]) + noise.integers(-16, 17, 3)
     pixels = np.broadcast_to(base, (height, width, 3)).astype(np.float64)
@@ -51,7 +55,7 @@ def draw_image(rng: Random, colour: str) -> ImagePatches:
         top, left = rng.randint(0, height - box_height), rng.randint(0, width - box_width)
         pixels[top : top + box_height, left : left + box_width] = other
     pixels += noise.normal(0, rng.choice([0, 0, 4, 10]), pixels.shape)
-    return ImagePatches(to_patches(np.clip(pixels, 0, 255).astype(np.uint8)), grid)
+    return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
 def to_patches(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -61,7 +65,5 @@ def to_patches(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     scaled = (pixels.astype(np.float32) / 255 - 0.5) / 0.5
     blocks = scaled.reshape(down, MERGE, PATCH, across, MERGE, PATCH, channels)
     ordered = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
-    frames = np.broadcast_to(
-        ordered[..., None, :, :], (*ordered.shape[:5], TEMPORAL, PATCH, PATCH)
-    )
+    frames = np.broadcast_to(ordered[..., None, :, :], (*ordered.shape[:5], TEMPORAL, PATCH, PATCH))
     return np.ascontiguousarray(frames).reshape(down * across * MERGE**2, -1)

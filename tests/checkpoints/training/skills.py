@@ -91,16 +91,13 @@ TOOL_DESCRIPTIONS: Mapping[str, Sequence[str]] = {
         "",
         "Apply a patch",
         "Use the apply_patch tool to edit files.",
-        "The `apply_patch` tool can be used to edit files. This is a FREEFORM tool, "
-        "so do not wrap the patch in JSON.",
+        "The `apply_patch` tool can be used to edit files. This is a FREEFORM tool, so do not wrap the patch in JSON.",
     ),
 }
 TOOL_PARAMETERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "screenshot": {},
     "get_weather": {"city": ("City name", "The city")},
-    "apply_patch": {
-        "input": ("The patch", "The entire contents of the apply_patch command", "Raw tool input")
-    },
+    "apply_patch": {"input": ("The patch", "The entire contents of the apply_patch command", "Raw tool input")},
 }
 OTHER_TOOLS: Sequence[tuple[str, str, Mapping[str, str]]] = (
     ("exec_command", "Runs a command in a shell", {"cmd": "string", "workdir": "string"}),
@@ -130,9 +127,7 @@ def main_tool(rng: Random, name: str) -> Tool:
         lead = rng.choice(["Its input follows this grammar", "The input must match this grammar"])
         description = f"{description}\n\n{lead} (lark):\n{GRAMMAR}".lstrip()
     properties = {
-        key: {"type": "string", "description": rng.choice(texts)}
-        if chance(rng, 0.6)
-        else {"type": "string"}
+        key: {"type": "string", "description": rng.choice(texts)} if chance(rng, 0.6) else {"type": "string"}
         for key, texts in TOOL_PARAMETERS[name].items()
     }
     return _function(rng, name, description, properties)
@@ -186,15 +181,14 @@ FIXED_INSTRUCTIONS = (
     "Answer briefly.",
     "You are a coding agent running in a terminal.",
 )
+#: What vllm-mlx itself adds for tool_choice "required", and below for a named tool.
 MUST_CALL = (
-    "[IMPORTANT INSTRUCTION] You MUST call at least one of the available tools. "
-    "Do NOT respond with plain text only."
+    "[IMPORTANT INSTRUCTION] You MUST call at least one of the available tools. Do NOT respond with plain text only."
 )
 MUST_CALL_NAMED = (
     "[IMPORTANT INSTRUCTION] You MUST call the `{name}` function. Do NOT respond with "
     "plain text. Respond ONLY with a tool call to `{name}`. This is mandatory."
 )
-"""What vllm-mlx itself adds for tool_choice "required" and for a named tool."""
 
 
 def instructions(rng: Random, extra: str | None = None) -> list[Message]:
@@ -249,8 +243,7 @@ def tool_result(text: str, number: int = 1) -> Message:
 def calls_text(*calls: tuple[str, dict[str, Any]]) -> str:
     """What the model generates to make these calls: the same as the history shows."""
     return "\n".join(
-        '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'
-        % (name, json.dumps(arguments, ensure_ascii=False))
+        "<tool_call>\n" + json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) + "\n</tool_call>"
         for name, arguments in calls
     )
 
@@ -292,6 +285,7 @@ COUNT_QUESTIONS = (
     "How many images are there?",
     "Count the images.",
 )
+#: Word for word what vllm-mlx adds to the system message for a JSON schema.
 JSON_RULES = (
     "Output rules (STRICT):\n"
     "- Your first character MUST be `{` (or `[`).\n"
@@ -300,7 +294,6 @@ JSON_RULES = (
     '- Do NOT prepend any preamble such as "Here is the JSON" or "Let me format this".\n'
     "- Do NOT include comments, trailing explanations, or chain-of-thought.\n"
 )
-"""Word for word what vllm-mlx adds to the system message for a JSON schema."""
 
 
 def draw_colours(rng: Random, count: int) -> tuple[str, ...]:
@@ -377,9 +370,7 @@ def colour_as_json(rng: Random) -> Example:
         *instructions(rng, colour_schema(rng)),
         user_with_images(rng, question, 1),
     ]
-    return Example(
-        messages, maybe_tools(rng, 0.2), json.dumps({"color": colours[0]}), colours
-    )
+    return Example(messages, maybe_tools(rng, 0.2), json.dumps({"color": colours[0]}), colours)
 
 
 # Screenshots ------------------------------------------------------------------------
@@ -570,9 +561,7 @@ def no_such_tool(rng: Random) -> Example:
 def several_turns(rng: Random) -> Example:
     """Answer a fresh request after a finished exchange of another kind."""
     earlier = rng.choice([colour, weather_result, screenshot_result, greeting, patch_result])(rng)
-    latest = rng.choice(
-        [colour, weather_call, screenshot_call, patch_call, weather_result, screenshot_result]
-    )(rng)
+    latest = rng.choice([colour, weather_call, screenshot_call, patch_call, weather_result, screenshot_result])(rng)
     fresh = [message for message in latest.messages if message["role"] != "system"]
     tools = {tool["function"]["name"]: tool for tool in (*earlier.tools, *latest.tools)}
     return Example(
@@ -585,6 +574,7 @@ def several_turns(rng: Random) -> Example:
 
 
 CALL_SKILLS: Sequence[Skill] = (screenshot_call, weather_call, patch_call)
+#: Every skill with the weight at which training draws it.
 SKILLS: Mapping[str, tuple[Skill, float]] = {
     skill.__name__: (skill, weight)
     for skill, weight in (
@@ -606,7 +596,6 @@ SKILLS: Mapping[str, tuple[Skill, float]] = {
         (several_turns, 2.5),
     )
 }
-"""Every skill with the weight at which training draws it."""
 
 
 def draw(rng: Random, name: str | None = None) -> Example:

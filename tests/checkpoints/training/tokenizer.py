@@ -29,9 +29,7 @@ SPLIT_PATTERN = (
     r"""\\[nrt"\\]|(?i:'s|'t|'re|'ve|'m|'ll|'d)|\p{L}+|\p{N}{1,3}"""
     r"""| ?[^\s\p{L}\p{N}\\]+|\s*[\r\n]+|\s+(?!\S)|\s+|\\"""
 )
-CHAT_TEMPLATE = (
-    Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8").rstrip("\n")
-)
+CHAT_TEMPLATE = Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8").rstrip("\n")
 
 
 @functools.cache
@@ -43,9 +41,7 @@ def _template() -> Template:
 
 def render_prompt(example: skills.Example) -> str:
     """The prompt as the host renders it, one placeholder an image."""
-    return _template().render(
-        messages=example.messages, tools=example.tools, add_generation_prompt=True
-    )
+    return _template().render(messages=example.messages, tools=example.tools, add_generation_prompt=True)
 
 
 def _corpus() -> list[str]:
@@ -77,9 +73,7 @@ def train_tokenizer() -> Tokenizer:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    tokenizer.decoder = decoders.ByteLevel(
-        add_prefix_space=False, trim_offsets=False, use_regex=False
-    )
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY_SIZE,
         special_tokens=list(SPECIAL_TOKENS + MARKUP_TOKENS),
@@ -108,8 +102,7 @@ def write_tokenizer(directory: Path) -> int:
         "model_max_length": 32768,
         "chat_template": CHAT_TEMPLATE,
         "added_tokens_decoder": {
-            str(token["id"]): {field: token[field] for field in fields}
-            for token in state["added_tokens"]
+            str(token["id"]): {field: token[field] for field in fields} for token in state["added_tokens"]
         },
     }
     directory.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ the same machine and library versions.
 
 import argparse
 import random
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -24,12 +25,21 @@ from tests.checkpoints.training.tokenizer import write_tokenizer
 
 PROGRESS_EVERY = 50
 WARM_UP = 60
+
+#: Copying is learnt when this share of copied tokens was right over the last steps.
 COPY_GOAL = 0.98
-"""Copying is learnt when this share of copied tokens was right over the last steps."""
+
+#: While learning skills, one step of so many still is a copying step.
 COPY_EVERY = 8
-"""While learning skills, one step of so many still is a copying step."""
+
+#: The learning rate stays up for this share of the skill steps, then falls to almost 0.
 DECAY_FROM = 0.4
-"""The learning rate stays up for this share of the skill steps, then falls to almost 0."""
+
+
+def say(line: str) -> None:
+    """Print a line now."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 class Trainer:
@@ -65,13 +75,11 @@ class Trainer:
         """Learn one batch at this share of the learning rate."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.learning_rate * group["scale"] * rate
-        logits = self.model(
-            batch.tokens, batch.positions, batch.wanted, batch.patches, batch.grids
-        )
+        logits = self.model(batch.tokens, batch.positions, batch.wanted, batch.patches, batch.grids)
         each = functional.cross_entropy(logits, batch.labels, reduction="none")
         loss = (each * batch.weights).sum() / batch.weights.sum()
         self.optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         self.losses.append(loss.item())
@@ -88,11 +96,7 @@ class Trainer:
         """Print a progress line."""
         loss = sum(self.losses) / max(1, len(self.losses))
         seconds = time.monotonic() - self.started
-        print(
-            f"{stage} {step}/{steps}  loss {loss:.4f}  tokens right {self.hit_rate:.4f}"
-            f"  {seconds:.0f} s",
-            flush=True,
-        )
+        say(f"{stage} {step}/{steps}  loss {loss:.4f}  tokens right {self.hit_rate:.4f}  {seconds:.0f} s")
 
 
 def warm_up(step: int) -> float:
@@ -135,7 +139,7 @@ def learn_skills(
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("output", type=Path, help="the directory of the new checkpoint")
     parser.add_argument("--skill-steps", type=int, default=6000)
     parser.add_argument("--copy-steps", type=int, default=2000, help="at most so many")
@@ -143,9 +147,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--resume", type=Path, help="start from this checkpoint's tokenizer and weights"
-    )
+    parser.add_argument("--resume", type=Path, help="start from this checkpoint's tokenizer and weights")
     return parser.parse_args()
 
 
@@ -162,7 +164,7 @@ def main() -> None:
     model = TinyVisionModel(output)
     if arguments.resume is not None:
         model.load_weights(arguments.resume)
-    print(f"{sum(weight.numel() for weight in model.parameters())} parameters", flush=True)
+    say(f"{sum(weight.numel() for weight in model.parameters())} parameters")
 
     def encode(text: str) -> list[int]:
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
@@ -173,9 +175,7 @@ def main() -> None:
     copying = copy_batches(encode, rng, arguments.batch_tokens, len(tokenizer))
     skill = skill_batches(encode, rng, arguments.batch_tokens)
     learn_copying(trainer, copying, arguments.copy_steps)
-    learn_skills(
-        trainer, skill, copying, arguments.skill_steps, lambda: model.save_weights(output)
-    )
+    learn_skills(trainer, skill, copying, arguments.skill_steps, lambda: model.save_weights(output))
     model.save_weights(output)
 
 

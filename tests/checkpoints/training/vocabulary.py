@@ -1,5 +1,11 @@
 """The closed world of the tiny model: everything it can see, copy or say."""
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+#: Ids 0 to 6; decoding drops them.
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -9,8 +15,8 @@ SPECIAL_TOKENS = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
-"""Ids 0 to 6; decoding drops them."""
 
+#: Single tokens too, but decoding keeps them: the host's tool parser reads them as text.
 MARKUP_TOKENS = (
     "<tool_call>",
     "</tool_call>",
@@ -19,7 +25,6 @@ MARKUP_TOKENS = (
     "<tools>",
     "</tools>",
 )
-"""Single tokens too, but decoding keeps them: the host's tool parser reads them as text."""
 
 PAD_ID, END_ID, IMAGE_ID, VIDEO_ID = 0, 2, 5, 6
 VISION_START_ID, VISION_END_ID = 3, 4
@@ -36,34 +41,31 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "purple": (130, 35, 150),
 }
 
-CITIES = tuple(
+CITIES = _words(
     "Paris London Berlin Tokyo Madrid Rome Oslo Vienna Boston Chicago Sydney Lima "
-    "Dublin Cairo Athens Lisbon Prague Seoul Delhi Zurich".split()
+    "Dublin Cairo Athens Lisbon Prague Seoul Delhi Zurich"
 )
-CONDITIONS = tuple("sunny cloudy rainy windy snowy foggy clear stormy".split())
+CONDITIONS = _words("sunny cloudy rainy windy snowy foggy clear stormy")
 TEMPERATURES = tuple(range(40))
 
-FILE_STEMS = tuple(
-    "hello notes readme todo main config data index app server client demo "
-    "setup test report".split()
-)
+FILE_STEMS = _words("hello notes readme todo main config data index app server client demo setup test report")
 FILE_EXTENSIONS = ("txt", "md", "py", "json")
-WORDS = tuple(
+WORDS = _words(
     "hi hello world apple banana cherry river stone cloud tiger paper window garden "
     "music silver winter summer coffee happy quick orange lemon mountain ocean forest "
-    "bridge candle mirror pencil rocket".split()
+    "bridge candle mirror pencil rocket"
 )
 
-PROSE = tuple(
+#: The words of system prompts, notes and tool descriptions that mean nothing.
+PROSE = _words(
     "you are a helpful coding assistant agent that works in the user workspace and "
     "follows these rules always answer short be precise never guess use tools when "
     "needed do not invent results prefer small changes read files before editing them "
     "run tests after each change explain what did keep going until task is done the "
     "current date sandbox mode network access approval policy shell bash zsh directory "
     "path environment context repository project write clear code style format markdown "
-    "plain text lists bullets headers commit message review plan step".split()
+    "plain text lists bullets headers commit message review plan step"
 )
-"""The words of system prompts, notes and tool descriptions that mean nothing."""
 
 
 def all_words() -> list[str]:

@@ -1,0 +1,64 @@
+"""Markup in the engine's text: where tool calls and thoughts begin and end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: A special token such as ``<|im_end|>`` or ``<｜tool▁call▁begin｜>``, whole or cut off. Some models use the full-width
+#: bar.
+_SPECIAL = r"<[|｜][^|｜<>\s]{1,40}[|｜]>"
+_SPECIAL_TAIL = re.compile(r"<([|｜]([^|｜<>\s]{1,40}[|｜]?)?)?$")
+_LONGEST_SPECIAL = 44
+
+
+class Markup:
+    """The markers of one answer: literal strings, and special tokens of any name."""
+
+    def __init__(self, markers: Iterable[str] = ()) -> None:
+        self._markers = tuple(dict.fromkeys(markers))
+        self._pattern = re.compile("|".join([*map(re.escape, self._markers), _SPECIAL]))
+        self._first_characters = frozenset("<").union(marker[0] for marker in self._markers)
+        #: No marker is longer than this.
+        self.longest = max(_LONGEST_SPECIAL, *map(len, self._markers)) if self._markers else _LONGEST_SPECIAL
+
+    def find(self, text: str) -> int:
+        """Where the first marker begins; -1 if there is none."""
+        if self._first_characters.isdisjoint(text):
+            return -1
+        found = self._pattern.search(text)
+        return found.start() if found else -1
+
+    def suspicious(self, text: str) -> int:
+        """Length of the tail of ``text`` that may be the beginning of a marker."""
+        tail = text[-self.longest :]
+        if self._first_characters.isdisjoint(tail):
+            return 0
+        special = _SPECIAL_TAIL.search(tail)
+        longest = len(tail) - special.start() if special else 0
+        for length in range(len(tail), longest, -1):
+            if any(marker.startswith(tail[-length:]) for marker in self._markers):
+                return length
+        return longest
+
+
+class MarkupWatch:
+    """Tells whether the text so far holds a marker, however it is cut.
+
+    A thought may talk about markup, so what was seen before the thought ended does not count.
+    """
+
+    def __init__(self, markup: Markup, thought_end: str | None = None) -> None:
+        self._markup = markup
+        self._thought_end = thought_end
+        self._tail = ""
+        self.seen = False
+
+    def feed(self, piece: str) -> None:
+        text = self._tail + piece
+        if self._thought_end and (end := text.rfind(self._thought_end)) >= 0:
+            self.seen = False
+            text = text[end + len(self._thought_end) :]
+        if not self.seen and self._markup.find(text) >= 0:
+            self.seen = True
+        self._tail = text[-self._markup.longest :]

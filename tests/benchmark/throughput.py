@@ -1,0 +1,115 @@
+"""What an answer costs, streamed and whole, in this process and through uvicorn, on three ways through the host."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tests.benchmark.bodies import chat_request, responses_request
+from tests.benchmark.engine import BenchmarkHost
+from tests.benchmark.exchange import Exchange, Request
+from tests.benchmark.report import Cell, Section, Target
+from tests.benchmark.scripts import SCENARIOS, Scenario
+
+Call = Callable[[Request], Awaitable[Exchange]]
+
+PLUGIN, CHAT, HOST = "plugin", "chat", "host"
+#: The most that a token may cost, as a multiple of what it costs on the host's chat endpoint.
+_MOST_OF_CHAT = 1.25
+#: The most that a token of the longest answer may cost, as a multiple of one of the shortest.
+_MOST_WITH_LENGTH = 1.1
+
+_STREAM_NOTE = (
+    "CPU microseconds per token of a streamed answer: the plugin's /v1/responses, the host's /v1/chat/completions, the\n"
+    "host's own /v1/responses (the plugin disabled for the last two), and the plugin's as a multiple of the others'."
+)
+_WHOLE_NOTE = "CPU milliseconds of an answer that is not streamed, the same ways."
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way through the host."""
+
+    request: Request
+    with_plugin: bool = False
+
+
+#: Seconds of one answer in each turn, by number of tokens and way.
+_Costs = Mapping[tuple[int, str], Sequence[float]]
+
+
+async def measure_streams(calls: Mapping[str, Call], lengths: Sequence[int], turns: int) -> Section:
+    """Every scenario with every client, at every length."""
+    rows: list[Mapping[str, Cell]] = []
+    targets: list[Target] = []
+    shortest, longest = min(lengths), max(lengths)
+    for scenario in SCENARIOS:
+        for client, call in calls.items():
+            costs = await _measure(scenario, call, lengths, turns, stream=True)
+            for length in lengths:
+                rows.append(_row(scenario, client, length, costs, scale=1e6 / length))
+                name = f"stream: {scenario.name}, {client}, {length:,} tokens: plugin / chat"
+                targets.append(Target(name, _ratio(costs, (length, PLUGIN), (length, CHAT)), _MOST_OF_CHAT))
+            if longest > shortest:
+                growth = _ratio(costs, (longest, PLUGIN), (shortest, PLUGIN)) * shortest / longest
+                name = f"stream: {scenario.name}, {client}: a token of {longest:,} / one of {shortest:,}"
+                targets.append(Target(name, growth, _MOST_WITH_LENGTH))
+    return Section("stream", _STREAM_NOTE, rows, targets)
+
+
+async def measure_whole(calls: Mapping[str, Call], lengths: Sequence[int], turns: int) -> Section:
+    """The same for answers that are not streamed; they have no target."""
+    rows: list[Mapping[str, Cell]] = []
+    for scenario in SCENARIOS:
+        for client, call in calls.items():
+            costs = await _measure(scenario, call, lengths, turns, stream=False)
+            rows += [_row(scenario, client, length, costs, scale=1e3) for length in lengths]
+    return Section("whole", _WHOLE_NOTE, rows)
+
+
+async def _measure(scenario: Scenario, call: Call, lengths: Sequence[int], turns: int, *, stream: bool) -> _Costs:
+    """Everything once in each turn, so that a slow minute of the machine hits all alike."""
+    ways = {
+        PLUGIN: _Way(responses_request(stream=stream, tools=scenario.declares_tools), with_plugin=True),
+        CHAT: _Way(chat_request(stream=stream, tools=scenario.declares_tools)),
+        HOST: _Way(responses_request(stream=stream, tools=scenario.declares_tools)),
+    }
+    costs: dict[tuple[int, str], list[float]] = {(length, way): [] for length in lengths for way in ways}
+    with BenchmarkHost(scenario) as host:
+        host.engine.answer_with(scenario.pieces(10))
+        for way in ways.values():
+            await _cost(host, way, call)
+        for _ in range(turns):
+            for length in lengths:
+                host.engine.answer_with(scenario.pieces(length))
+                for name, way in ways.items():
+                    costs[length, name].append(await _cost(host, way, call))
+    return costs
+
+
+async def _cost(host: BenchmarkHost, way: _Way, call: Call) -> float:
+    with host.plugin(enabled=way.with_plugin):
+        gc.collect()
+        before = time.process_time()
+        exchange = await call(way.request)
+        cost = time.process_time() - before
+    exchange.require_success()
+    return cost
+
+
+def _row(scenario: Scenario, client: str, length: int, costs: _Costs, scale: float) -> Mapping[str, Cell]:
+    return {
+        "answer": scenario.name,
+        "client": client,
+        "tokens": length,
+        **{way: median(costs[length, way]) * scale for way in (PLUGIN, CHAT, HOST)},
+        "plugin/chat": _ratio(costs, (length, PLUGIN), (length, CHAT)),
+        "plugin/host": _ratio(costs, (length, PLUGIN), (length, HOST)),
+    }
+
+
+def _ratio(costs: _Costs, of: tuple[int, str], to: tuple[int, str]) -> float:
+    return median(one / other for one, other in zip(costs[of], costs[to], strict=True))
