@@ -44,7 +44,7 @@ format: $(INSTALLED) ## Put the code into shape
 	$(BIN)/ruff format .
 
 types: $(INSTALLED) ## Check types
-	$(BIN)/python tools/check_types.py
+	$(BIN)/python .ci/check_types.py
 
 docs-check: $(INSTALLED) ## Check that the documentation is complete and that its examples run
 	$(BIN)/python -m pytest tests/docs $(ARGS)

@@ -37,9 +37,9 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
-    for name in ["responses_plugin", "hooks", "startup"]:
+    for name in ["responses_plugin", "hooks"]:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ["pyproject.toml", "setup.py", "README.md", "LICENSE"]:
+    for name in ["pyproject.toml", "README.md", "LICENSE"]:
         shutil.copy(ROOT / name, source)
     pip("wheel", source, "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
     (built,) = folder.glob("*.whl")

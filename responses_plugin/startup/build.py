@@ -1,19 +1,20 @@
-"""The part of the build that pyproject.toml cannot express.
+"""The part of the build that pyproject.toml cannot express; it runs when a wheel is built, never afterwards.
 
-Two things: ``hooks/`` is one more package beside those found automatically, and a wheel ships two start-up files at
-the top of site-packages, where the interpreter looks for them. ``data_files`` would not do: installers put those
-below ``sys.prefix``, which no interpreter reads at start.
+A wheel ships two start-up files at the top of site-packages, where the interpreter looks for them. ``data_files``
+would not do: installers put those below ``sys.prefix``, which no interpreter reads at start.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 #: ``.pth`` arms the flag up to Python 3.14; from 3.15 on the ``.start`` file of the same name replaces it (PEP 829).
-STARTUP_FILES = ("startup/vllm_mlx_responses.pth", "startup/vllm_mlx_responses.start")
+STARTUP_FILES = (
+    "responses_plugin/startup/vllm_mlx_responses.pth",
+    "responses_plugin/startup/vllm_mlx_responses.start",
+)
 
 
 class BuildWithStartupFiles(build_py):
@@ -40,8 +41,3 @@ class BuildWithStartupFiles(build_py):
     def _startup_files(self) -> list[tuple[str, str]]:
         return [(source, str(Path(self.build_lib, Path(source).name))) for source in STARTUP_FILES]
 
-
-setup(
-    packages=[*find_packages(include=["responses_plugin", "responses_plugin.*"]), "responses_plugin.hooks"],
-    cmdclass={"build_py": BuildWithStartupFiles},
-)

@@ -1,6 +1,6 @@
 """Run mypy over the package as it is installed: with hooks/ as responses_plugin.hooks, which it is not in the checkout.
 
-``python tools/check_types.py [MYPY OPTION ...]``; the exit code is mypy's.
+``python .ci/check_types.py [MYPY OPTION ...]``; the exit code is mypy's.
 """
 
 from __future__ import annotations

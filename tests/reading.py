@@ -1,0 +1,110 @@
+"""A request's way from JSON to chat messages, as the service takes it, and short forms of what tests put in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from responses_plugin.context import EngineFacts, RequestContext
+from responses_plugin.kinds.toolset import parse_tools
+from responses_plugin.lowering.conversation import lower_conversation, require_input
+from responses_plugin.lowering.request import lower_request
+from responses_plugin.parsing import parse_body, parse_input
+from responses_plugin.plugins import Plugins, load_plugins
+from responses_plugin.protocol.errors import RequestError
+
+if TYPE_CHECKING:
+    from responses_plugin.lowering.messages import ChatMessage
+    from responses_plugin.protocol.items import Entry, Item
+
+#: The built-in plugins alone, whatever is installed here.
+BUILTIN = load_plugins(discover=False)
+
+Json = dict[str, Any]
+
+
+def encode(body: Any) -> bytes:
+    """The bytes a client sends; whatever ASCII cannot hold is escaped."""
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def read(body: Any, plugins: Plugins = BUILTIN) -> tuple[RequestContext, list[Entry]]:
+    """A body as the service reads it: the request with its tools, and its items, references still standing."""
+    request = parse_body(encode(body))
+    tools = parse_tools(request.tools, plugins.tool_kinds)
+    context = RequestContext(request, plugins.tool_kinds, plugins.content_parts, tools)
+    return context, parse_input(plugins, context)
+
+
+def read_item(raw: Json) -> Item:
+    """One input item, parsed."""
+    _, entries = read({"model": "m", "input": [raw]})
+    return entries[0].item
+
+
+def lower_body(body: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True) -> tuple[Json, list[ChatMessage]]:
+    """A body's chat request and its messages."""
+    context, entries = read(body, plugins)
+    require_input(entries, context.request.instructions)
+    chat = lower_request(context.request, context.toolset)
+    context = replace(context, engine=EngineFacts(supports_images=supports_images))
+    return chat, lower_conversation(plugins, entries, context)
+
+
+def lower(items: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True, **fields: Any) -> list[ChatMessage]:
+    """The messages of a request with these items."""
+    return lower_body({"model": "m", "input": items, **fields}, plugins, supports_images=supports_images)[1]
+
+
+def refusal(body: Any, *, supports_images: bool = True) -> RequestError:
+    """The error that a body is refused with."""
+    with pytest.raises(RequestError) as caught:
+        lower_body(body, supports_images=supports_images)
+    return caught.value
+
+
+def user(content: Any) -> Json:
+    return {"type": "message", "role": "user", "content": content}
+
+
+def assistant(text: str) -> Json:
+    """An assistant's message as the API returned it."""
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+
+
+def developer(text: str) -> Json:
+    return {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
+
+
+def reasoning(text: str) -> Json:
+    return {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": text}]}
+
+
+def call(call_id: str, name: str = "look", arguments: str = "{}") -> Json:
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def output(call_id: str, value: Any = "seen") -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": value}
+
+
+def text(value: str) -> Json:
+    return {"type": "input_text", "text": value}
+
+
+def image(url: str, **fields: Any) -> Json:
+    return {"type": "input_image", "image_url": url, **fields}
+
+
+def chat_call(call_id: str, name: str = "look", arguments: str = "{}") -> Json:
+    """A call as chat messages hold it."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def chat_image(url: str, **fields: Any) -> Json:
+    """An image as chat messages hold it."""
+    return {"type": "image_url", "image_url": {"url": url, **fields}}
