@@ -14,7 +14,6 @@ A context variable tells our calls from others; a client that talks to ``/v1/cha
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -24,6 +23,7 @@ from typing import Any
 
 from fastapi import HTTPException
 from pydantic import ValidationError
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -47,7 +47,7 @@ _WIRE_NAMES = {
     "reasoning_effort": "reasoning.effort",
 }
 #: Calls without any tag around them.
-_BARE_CALLS = ('{"name":', '{"name" :', '[{"name":', '[{"name" :')
+_BARE_CALLS = ("<｜DSML｜", '{"name":', '{"name" :', '[{"name":', '[{"name" :')
 _DATA = "data: "
 _DONE = "[DONE]"
 #: The host's word for "the client has gone".
@@ -141,7 +141,7 @@ class _Generation:
         tags = self._thinking_tags()
         tool_markers = self._tool_markers()
         self.markup = Markup([*(tags or ()), *tool_markers])
-        self._watch = MarkupWatch(Markup(tool_markers), tags[1] if tags else None)
+        self._watch = MarkupWatch(Markup(tool_markers))
         self.failure: BaseException | None = None
 
     def settle_on(self, engine: Any, token_limit: int) -> None:
@@ -352,7 +352,8 @@ class HostStream:
             payload = text[len(_DATA) :].strip()
             if payload == _DONE:
                 break
-            yield json.loads(payload)
+            # Once a token: pydantic's parser takes less than half the time of the standard one.
+            yield from_json(payload)
         # Before release 0.6.0 the host says nothing of a failure, and later on not what it was.
         if (failure := self._generation.failure) is not None:
             error = (

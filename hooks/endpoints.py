@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
-from fastapi import Depends
+from fastapi import Depends, HTTPException, Request
 
 from responses_plugin.hooks.chat import HostChat
 from responses_plugin.hookspecs import hookimpl
@@ -24,7 +26,11 @@ def responses_host_patches(host: Any) -> list[RoutePatch]:
         store=MemoryStore(settings.max_stored_responses, settings.max_stored_bytes),
         keepalive_seconds=settings.keepalive_seconds,
     )
-    guards = [Depends(host.server.verify_api_key), Depends(host.server.check_rate_limit)]
+    guards = [
+        Depends(_require_readable_key(host.server)),
+        Depends(host.server.verify_api_key),
+        Depends(host.server.check_rate_limit),
+    ]
     return [
         RoutePatch(
             seam=f"{endpoint.method} {endpoint.path}",
@@ -38,3 +44,13 @@ def responses_host_patches(host: Any) -> list[RoutePatch]:
         )
         for endpoint in endpoints(service)
     ]
+
+
+def _require_readable_key(server: ModuleType) -> Callable[[Request], Awaitable[None]]:
+    """The host compares keys with a function that raises for anything but ASCII; such a key is just a wrong one."""
+
+    async def require_readable_key(request: Request) -> None:
+        if server._api_key is not None and not request.headers.get("authorization", "").isascii():  # noqa: SLF001
+            raise HTTPException(status_code=401, detail="Invalid API key")
+
+    return require_readable_key

@@ -54,6 +54,7 @@ def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
 
     async def create_response(raw_request: Request) -> Response:
         """Create a response, streamed or not."""
+        _require_json(raw_request)
         return await service.create(raw_request)
 
     async def retrieve_response(response_id: str) -> Response:
@@ -69,3 +70,17 @@ def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
         Endpoint("GET", "/v1/responses/{response_id}", retrieve_response),
         Endpoint("DELETE", "/v1/responses/{response_id}", delete_response),
     ]
+
+
+def _require_json(request: Request) -> None:
+    """Refuse a body that does not say it is JSON, as the host's other endpoints do.
+
+    A web page may send other types to any address without asking, and so could have a local model work for it.
+    """
+    content_type, _, _ = request.headers.get("content-type", "").partition(";")
+    main_type, _, subtype = content_type.strip().lower().partition("/")
+    if main_type != "application" or not (subtype == "json" or subtype.endswith("+json")):
+        raise RequestError(
+            "The request body must be sent as JSON, with the header 'Content-Type: application/json'.",
+            code="invalid_content_type",
+        )

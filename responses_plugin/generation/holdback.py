@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 class TextGate:
     """Holds back uncertain text of one answer. Work per piece does not grow with the length of the answer."""
 
-    def __init__(self, markup: Markup) -> None:
+    def __init__(self, markup: Markup | None = None) -> None:
+        """Without ``markup`` only white space is held back."""
         self._markup = markup
         self._held = ""
         self._waiting: list[str] | None = None
@@ -32,11 +33,15 @@ class TextGate:
         pending = self._held + text
         if not self._released:
             pending = pending.lstrip()
-        marker = self._markup.find(pending)
-        if marker >= 0:
-            self._waiting = [pending[marker:]]
-            pending = pending[:marker]
-        certain = len(pending) if marker >= 0 else len(pending) - self._markup.suspicious(pending)
+        certain = len(pending)
+        if self._markup is not None:
+            marker = self._markup.find(pending)
+            if marker >= 0:
+                self._waiting = [pending[marker:]]
+                pending = pending[:marker]
+                certain = marker
+            else:
+                certain -= self._markup.suspicious(pending)
         certain = len(pending[:certain].rstrip())
         self._held = pending[certain:]
         return self._release(pending[:certain])
@@ -60,7 +65,8 @@ class TextGate:
         Some of its parsers drop the text before a call, some the text after it; what was released stays.
         """
         if whole is None:
-            return self._release((self._held + "".join(self._waiting or ())).rstrip())
+            rest = (self._held + "".join(self._waiting or ())).rstrip()
+            return self._release(rest if self._released else rest.lstrip())
         whole = whole.strip()
         released = "".join(self._released)
         if whole.startswith(released):

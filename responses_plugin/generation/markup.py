@@ -8,7 +8,7 @@ from collections.abc import Iterable
 #: A special token such as ``<|im_end|>`` or ``<｜tool▁call▁begin｜>``, whole or cut off. Some models use the full-width
 #: bar.
 _SPECIAL = r"<[|｜][^|｜<>\s]{1,40}[|｜]>"
-_SPECIAL_TAIL = re.compile(r"<([|｜]([^|｜<>\s]{1,40}[|｜]?)?)?$")
+_SPECIAL_TAIL = re.compile(r"<([|｜]([^|｜<>\s]{1,40}[|｜]?)?)?\Z")
 _LONGEST_SPECIAL = 44
 
 
@@ -45,20 +45,17 @@ class Markup:
 class MarkupWatch:
     """Tells whether the text so far holds a marker, however it is cut.
 
-    A thought may talk about markup, so what was seen before the thought ended does not count.
+    A thought that only talks about markup counts as well: the host's incremental parsers do not know better either.
     """
 
-    def __init__(self, markup: Markup, thought_end: str | None = None) -> None:
+    def __init__(self, markup: Markup) -> None:
         self._markup = markup
-        self._thought_end = thought_end
         self._tail = ""
         self.seen = False
 
     def feed(self, piece: str) -> None:
-        text = self._tail + piece
-        if self._thought_end and (end := text.rfind(self._thought_end)) >= 0:
-            self.seen = False
-            text = text[end + len(self._thought_end) :]
-        if not self.seen and self._markup.find(text) >= 0:
-            self.seen = True
-        self._tail = text[-self._markup.longest :]
+        """Take more of the text."""
+        if not self.seen:
+            text = self._tail + piece
+            self.seen = self._markup.find(text) >= 0
+            self._tail = text[-self._markup.longest :]

@@ -19,7 +19,6 @@ from responses_plugin.protocol.response import Usage
 
 #: What the host's chunks say when generation broke off without an error frame.
 _BROKEN_OFF = "The engine stopped before the answer was finished."
-_NO_MARKUP = Markup()
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class ChunkReader:
     """Reads one stream.
 
     Before release 0.6.0 the host ends a stream that failed with a bare ``[DONE]``, and before 0.5.0 a good stream of
-    tool calls may lack its finish reason. So the end is a good one if there was a finish reason or a call.
+    tool calls may lack its finish reason. So the end is a good one if there was a finish reason or a whole call.
     """
 
     def __init__(self, source: Source) -> None:
@@ -142,22 +141,39 @@ class ChunkReader:
 
     def finish(self, count_tokens: Callable[[str], int]) -> Iterator[GenerationEvent]:
         """The events that end the answer."""
-        if self._failure or not (self._finish_reason not in (None, "error") or self._calls):
+        if self._failure or not self._ended_well():
             yield self._failure or Failed(_BROKEN_OFF)
             return
         spent = budget_spent(self._finish_reason, self._usage, self._source.token_limit)
-        if not spent:
+        # A call that was cut off is the last item, and all that is left of the text is its markup.
+        if not (spent and self._fragments.open):
             yield from self._fragments.close()
-        whole = self._source.whole(truncated=spent)
-        if whole and whole.reasoning and not self.reasoning:
-            yield from self._think(whole.reasoning)
-        yield from self._text.end(whole, self._calls)
+            yield from self._rest(self._source.whole(truncated=spent))
         yield Finished(self._usage.with_reasoning(count_tokens("".join(self.reasoning))), spent)
+
+    def _ended_well(self) -> bool:
+        if self._finish_reason is None:
+            return bool(self._calls) and not self._fragments.open
+        return self._finish_reason != "error"
+
+    def _rest(self, whole: WholeAnswer | None) -> Iterator[GenerationEvent]:
+        yield from self._end_thought(whole)
+        yield from self._text.end(whole, self._calls)
+
+    def _end_thought(self, whole: WholeAnswer | None) -> Iterator[GenerationEvent]:
+        """What of the thought has not been shown: an incremental parser takes talk about calls for a call."""
+        # A thought that something came after is closed already.
+        if whole and (self._thought or not self.reasoning):
+            yield from self._thought_of((self._thought or TextGate()).settle(whole.reasoning))
+        self._thought = None
 
     def _think(self, text: str) -> Iterator[GenerationEvent]:
         if self._thought is None:
-            self._thought = TextGate(_NO_MARKUP)
-        if certain := self._thought.feed(text):
+            self._thought = TextGate()
+        yield from self._thought_of(self._thought.feed(text))
+
+    def _thought_of(self, certain: str) -> Iterator[GenerationEvent]:
+        if certain:
             self.reasoning.append(certain)
             yield ReasoningDelta(certain)
 
@@ -170,9 +186,9 @@ class ChunkReader:
             yield TextDelta(certain)
 
     def _call(self, deltas: Sequence[Mapping[str, Any]]) -> Iterator[GenerationEvent]:
-        self._thought = None
         if not self._fragments.open:
             whole = self._source.whole(truncated=False)
+            yield from self._end_thought(whole)
             if not self._calls:
                 yield from self._text.before_call(whole)
             # The host's incremental parsers may find a call late, or twice: calls that are there as a whole are taken

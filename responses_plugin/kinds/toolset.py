@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import re
@@ -126,7 +127,7 @@ def parse_tools(raw_tools: Iterable[Any], kinds: Mapping[str, ToolKind]) -> Tool
         kind = kinds.get(Tool.parse(require_object(raw, path), path).type)
         if kind is None:
             unavailable.append(raw["type"])
-            _log_once(raw["type"])
+            _log_once(raw["type"][:100])
             continue
         for function in kind.functions(kind.tool.parse(raw, path)):
             bound = BoundFunction(function, kind, host_name(function.name))
@@ -137,10 +138,7 @@ def parse_tools(raw_tools: Iterable[Any], kinds: Mapping[str, ToolKind]) -> Tool
     return Toolset(list(functions.values()), unavailable)
 
 
-_logged: set[str] = set()
-
-
+@functools.lru_cache(maxsize=1000)
 def _log_once(tool_type: str) -> None:
-    if tool_type not in _logged and len(_logged) < 1000:
-        _logged.add(tool_type)
-        logger.warning("tools of type %r are accepted and not offered to the model", tool_type)
+    """Clients declare the same tools with every request."""
+    logger.warning("tools of type %r are accepted and not offered to the model", tool_type)

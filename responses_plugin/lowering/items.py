@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 
 from responses_plugin.context import RequestContext
@@ -37,7 +38,7 @@ def lower_item(item: Item, context: RequestContext) -> list[ChatMessage]:
         return _lower_call(item, context)
     if isinstance(item, ToolOutput):
         return _lower_output(item, context)
-    _log_once(item.type)
+    _log_once(item.type[:100])
     return [note(f"item of type {item.type}", as_json(note_fields(item)))]
 
 
@@ -107,10 +108,7 @@ def _tool_message(call_id: str, content: str) -> ChatMessage:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-_logged: set[str] = set()
-
-
+@functools.lru_cache(maxsize=1000)
 def _log_once(item_type: str) -> None:
-    if item_type not in _logged and len(_logged) < 1000:
-        _logged.add(item_type)
-        logger.warning("items of type %r are shown to the model as JSON text", item_type)
+    """An agent sends the same history with every request, so only the first item of a type is worth a line."""
+    logger.warning("items of type %r are shown to the model as JSON text", item_type)

