@@ -14,6 +14,7 @@ A context variable tells our calls from others; a client that talks to ``/v1/cha
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -172,6 +173,13 @@ class _Generation:
             described.param = place
         return described
 
+    async def explained(self, error: BaseException) -> RequestError:
+        """The same, after a look at what the engine may have failed on: some engines say only that they have."""
+        described = self.refused(error)
+        if described.code in {"server_error", "invalid_image"}:
+            return await asyncio.to_thread(self.call.find_damaged_image) or described
+        return described
+
     def _culprit(self, error: BaseException) -> str:
         """A text that mentions the URL at fault. The guard's own does not, so the guard is asked again, one by one."""
         server = self.server
@@ -272,12 +280,19 @@ class _ObservedEngine:
             async for output in outputs:
                 if output.new_text:
                     generation.observe(output.new_text)
+                if output.finish_reason == "error":
+                    # From release 0.6.0 on the host raises for it.
+                    generation.failure = _ReportedError()
                 yield output
         except Exception as error:
             generation.failure = error
             raise
         finally:
             await outputs.aclose()
+
+
+class _ReportedError(RuntimeError):
+    """The engine reports a failure as the reason why it has finished."""
 
 
 def _chat_request(server: ModuleType, body: Mapping[str, Any]) -> Any:
@@ -333,7 +348,8 @@ class HostStream:
 
     def __init__(self, generation: _Generation, response: StreamingResponse) -> None:
         self._generation = generation
-        self._frames = response.body_iterator
+        self._frames = aiter(response.body_iterator)
+        self._first: Any = None
         self.count_tokens = generation.count_tokens
         self.whole = generation.whole
         self.markup = generation.markup
@@ -343,25 +359,44 @@ class HostStream:
     def markup_seen(self) -> bool:
         return self._generation.markup_seen
 
+    async def begin(self) -> None:
+        """Read the first frame, which the host sends before it asks the engine.
+
+        It gives the engine back when its iterator is closed, but an iterator that has not begun does nothing then.
+        """
+        self._first = await self._next()
+
+    async def _next(self) -> Any:
+        """The next frame, or None."""
+        try:
+            return await anext(self._frames, None)
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            self._generation.failure = error
+            return None
+
     async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
-        async for frame in self._frames:
+        frame = self._first
+        done = False
+        while not done and frame is not None:
             text = frame if isinstance(frame, str) else bytes(frame).decode()
             # Everything else is a comment, which the host sends to notice that the client has gone.
-            if not text.startswith(_DATA):
-                continue
-            payload = text[len(_DATA) :].strip()
-            if payload == _DONE:
-                break
-            # Once a token: pydantic's parser takes less than half the time of the standard one.
-            yield from_json(payload)
+            if text.startswith(_DATA):
+                payload = text[len(_DATA) :].strip()
+                done = payload == _DONE
+                if not done:
+                    # Once a token: pydantic's parser takes less than half the time of the standard one.
+                    yield from_json(payload)
+            frame = await self._next()
         # Before release 0.6.0 the host says nothing of a failure, and later on not what it was.
         if (failure := self._generation.failure) is not None:
-            error = (
-                host_error(failure.status_code, failure.detail)
-                if isinstance(failure, HTTPException)
-                else engine_error(failure)
-            )
-            yield {"error": {"message": error.message, "code": error.code}}
+            error = await self._generation.explained(failure)
+        elif not done:
+            error = host_error(504, "The request timed out: the engine gave no output for too long.")
+        else:
+            return
+        yield {"error": {"message": error.message, "code": error.code}}
 
     async def aclose(self) -> None:
         close = getattr(self._frames, "aclose", None)
@@ -379,13 +414,19 @@ class HostChat:
         generation, answer = await self._call(call, raw_request)
         if getattr(answer, "status_code", None) == _CLIENT_CLOSED:
             return None
-        return HostCompletion(generation, answer.model_dump())
+        completion = HostCompletion(generation, answer.model_dump())
+        if completion.finish_reason == "error":
+            # From release 0.6.0 on the host raises for it.
+            raise await generation.explained(_ReportedError())
+        return completion
 
     async def stream(self, call: ChatCall, raw_request: Request) -> HostStream | None:
         generation, answer = await self._call(call, raw_request)
         if getattr(answer, "status_code", None) == _CLIENT_CLOSED:
             return None
-        return HostStream(generation, answer)
+        stream = HostStream(generation, answer)
+        await stream.begin()
+        return stream
 
     async def _call(self, call: ChatCall, raw_request: Request) -> tuple[_Generation, Any]:
         generation = _Generation(self._server, call)
@@ -395,10 +436,21 @@ class HostChat:
             return generation, await self._server.create_chat_completion(generation.request, view)
         except RequestError:
             raise
-        except Exception as error:
-            described = generation.refused(error)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
+            described = await generation.explained(error)
             if described.status >= 500:
                 logger.exception("the host failed to answer")
             raise described from error
         finally:
             _current.reset(token)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether the current task is to end. If not, a ``CancelledError`` is the end of something of the host's own.
+
+    Python before 3.11 cannot tell, and the error is taken at its word.
+    """
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return cancelling is None or cancelling() > 0

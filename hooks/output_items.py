@@ -12,4 +12,5 @@ from responses_plugin.kinds.function import FUNCTION
 def responses_build_output_item(generated: GeneratedCall, context: RequestContext) -> OutputItemKind:
     """The form that the declared tool's kind has; a name nobody declared is a plain function call."""
     kind = generated.function.kind if generated.function else FUNCTION
+    assert kind.output_item is not None, "a function belongs to a kind with calls"
     return kind.output_item

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from responses_plugin.lowering.template import TemplateRules
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,6 +21,8 @@ class EngineFacts:
     """What lowering needs to know about the engine that will answer."""
 
     supports_images: bool = True
+    #: What its chat template accepts.
+    template: TemplateRules = field(default_factory=TemplateRules)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from responses_plugin.context import EngineFacts
 from responses_plugin.generation.markup import Markup
 from responses_plugin.generation.reader import Source, WholeAnswer
 from responses_plugin.lowering.messages import ChatMessage
+from responses_plugin.protocol.errors import RequestError
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,9 @@ class ChatCall:
     ``body`` is the request without its messages. Those are lowered by ``lower`` at the moment the host has settled
     on an engine, since what a message may hold depends on it. ``engine_options`` are added to the keyword arguments
     of the engine call, ``on_piece`` sees the engine's raw text as it comes. ``locate`` gives the place in the
-    client's body of the first remote image that a text mentions, for errors that the host can only word.
+    client's body of the first remote image that a text mentions, for errors that the host can only word;
+    ``find_damaged_image`` the error for an image that cannot be decoded, for engines that say nothing of why they
+    failed. The latter takes long.
     """
 
     body: Mapping[str, Any]
@@ -29,6 +32,7 @@ class ChatCall:
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     on_piece: Callable[[str], None] | None = None
     locate: Callable[[str], str | None] = field(default=lambda text: None)
+    find_damaged_image: Callable[[], RequestError | None] = field(default=lambda: None)
 
 
 class Answer(Protocol):

@@ -1,4 +1,4 @@
-"""Checks that a data: URL holds an image the host can open, before any model work.
+"""Checks that a data: URL holds an image the host can open, before any model work, or decode, after it has failed.
 
 http(s) URLs are not looked at here: fetching them, and refusing private addresses, is the host's business.
 """
@@ -17,8 +17,11 @@ _TOO_LARGE = "it has too many pixels"
 _SEND_INSTEAD = "send PNG, JPEG, WebP, GIF, BMP or TIFF as 'data:image/…;base64,…', or an http(s) URL"
 
 
-def check_image_url(url: str, path: str) -> None:
-    """Raise :class:`RequestError` naming ``path`` unless ``url`` can be an image. The payload is never echoed."""
+def check_image_url(url: str, path: str, *, decode: bool = False) -> None:
+    """Raise :class:`RequestError` naming ``path`` unless ``url`` can be an image. The payload is never echoed.
+
+    Only ``decode`` tells for sure, and takes as long as the host's own decoding.
+    """
     if url.startswith(("http://", "https://")):
         return
     if not url.startswith("data:"):
@@ -33,7 +36,7 @@ def check_image_url(url: str, path: str) -> None:
         data = binascii.a2b_base64(payload)
     except (binascii.Error, ValueError):
         raise _refused(path, "its base64 cannot be decoded") from None
-    if problem := _format_problem(data):
+    if problem := _format_problem(data, decode=decode):
         raise _refused(path, problem)
 
 
@@ -44,8 +47,8 @@ def label_as_image(url: str) -> str:
     return url
 
 
-def _format_problem(data: bytes) -> str | None:
-    """Why the host could not open these bytes, or None. Reads the header only: decoding is the host's work."""
+def _format_problem(data: bytes, *, decode: bool) -> str | None:
+    """Why the host could not open these bytes, or None. Reads the header only unless told to decode."""
     from PIL import Image, UnidentifiedImageError
 
     if not data:
@@ -53,6 +56,8 @@ def _format_problem(data: bytes) -> str | None:
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             pixels = image.width * image.height
+            if decode:
+                image.load()
     except UnidentifiedImageError:
         return f"its format is not one of {', '.join(FORMATS)}"
     # Pillow warns of what it would still open, and filters may turn a warning into an error.

@@ -12,7 +12,7 @@ from responses_plugin.context import RequestContext
 from responses_plugin.lowering.parts import parse_content
 from responses_plugin.plugins import Plugins
 from responses_plugin.protocol.errors import RequestError
-from responses_plugin.protocol.items import Entry, Item, ItemReference, Message, Reasoning
+from responses_plugin.protocol.items import AdditionalTools, Entry, Item, ItemReference, Message, Reasoning
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.wire import missing, require_object, wrong_type
 
@@ -91,13 +91,15 @@ def parse_item(raw: Mapping[str, Any], context: RequestContext) -> Item:
         return Message.parse(_with_parsed(raw, ("content",), context), path)
     if item_type == "reasoning":
         return Reasoning.parse(_with_parsed(raw, ("summary", "content"), context), path)
+    if item_type == "additional_tools":
+        return AdditionalTools.parse(raw, path)
     if item_type == "item_reference":
         return ItemReference.parse(raw, path)
     for kind in context.tool_kinds.values():
-        if item_type == kind.call_type:
+        if kind.call and item_type == kind.call_type:
             return kind.call.parse(raw, path)
-        if item_type == kind.output_type:
-            return kind.output.parse(_with_parsed(raw, ("output",), context), path)
+        if kind.output and item_type == kind.output_type:
+            return kind.output.parse(_with_parsed(raw, kind.output.content_fields, context), path)
     return Item.parse(raw, path)
 
 

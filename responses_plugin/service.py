@@ -7,8 +7,7 @@ import io
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +19,13 @@ from responses_plugin.engine import ChatCall, ChatHost, ChatStream
 from responses_plugin.generation.builder import ResponseBuilder
 from responses_plugin.generation.events import Failed, Finished, GenerationEvent
 from responses_plugin.generation.reader import ChunkReader, budget_spent, events_of_whole, usage_of
-from responses_plugin.kinds.toolset import parse_tools
-from responses_plugin.lowering.conversation import locate_remote_image, lower_conversation, require_input
+from responses_plugin.kinds.toolset import Declaration, Toolset, parse_tools
+from responses_plugin.lowering.conversation import (
+    find_damaged_image,
+    locate_remote_image,
+    lower_conversation,
+    require_input,
+)
 from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_request
 from responses_plugin.parsing import parse_body, parse_input
@@ -106,6 +110,7 @@ class ResponsesService:
             turn.chat,
             lambda facts: self._lower(turn, facts),
             locate=lambda text: locate_remote_image(turn.entries, text),
+            find_damaged_image=lambda: find_damaged_image(turn.entries),
         )
         if turn.request.stream:
             return await self._stream(turn, builder, call, raw_request)
@@ -140,13 +145,18 @@ class ResponsesService:
         own = [self._resolved(entry) for entry in own]
         entries = [*inherited, *own]
         require_input(entries, context.request.instructions)
+        context = replace(context, toolset=self._tools(context.request, entries))
         return Turn(context, own, entries, lower_request(context.request, context.toolset))
 
     def _parse(self, body: bytes) -> tuple[RequestContext, list[Entry]]:
         request = parse_body(body)
-        kinds = self._plugins.tool_kinds
-        context = RequestContext(request, kinds, self._plugins.content_parts, parse_tools(request.tools, kinds))
+        context = RequestContext(request, self._plugins.tool_kinds, self._plugins.content_parts, Toolset())
         return context, parse_input(self._plugins, context)
+
+    def _tools(self, request: ResponsesRequest, entries: Sequence[Entry]) -> Toolset:
+        """The request's own tools, then those that came up in the conversation."""
+        brought = [Declaration(entry.item.declared_tools(), f"{entry.path}.tools") for entry in entries]
+        return parse_tools(request.tools, self._plugins.tool_kinds, brought)
 
     def _inherited(self, request: ResponsesRequest) -> list[Entry]:
         """The items of the conversation so far; instructions are not carried over."""
@@ -228,24 +238,34 @@ class ResponsesService:
         """The events of one answer, batch by batch; ends with exactly one terminal event."""
         try:
             yield builder.start()
-            async with aclosing(_generation(opening)) as generation:
-                async for event in generation:
-                    if made := self._feed(turn, builder, event):
-                        yield made
+            stream = await _opened(opening)
+            reader = ChunkReader(stream)
+            # All in this one generator: each one more would be gone through for every token.
+            async for chunk in stream:
+                for made in self._build(turn, builder, reader.feed(chunk)):
+                    yield made
+            for made in self._build(turn, builder, reader.finish(stream.count_tokens)):
+                yield made
         except Exception as error:
             if not isinstance(error, RequestError):
                 logger.exception("the stream of %s failed", builder.response["id"])
             if not builder.done:
-                yield self._feed(turn, builder, _failure(error))
+                for made in self._build(turn, builder, [_failure(error)]):
+                    yield made
         finally:
             await _let_go(opening)
 
-    def _feed(self, turn: Turn, builder: ResponseBuilder, event: GenerationEvent) -> Sequence[Wire]:
-        made = builder.feed(event)
-        if builder.done:
-            # Stored before the client hears of it: it may ask for it at once.
-            self._keep(turn, builder.response)
-        return made
+    def _build(
+        self, turn: Turn, builder: ResponseBuilder, events: Iterable[GenerationEvent]
+    ) -> Iterator[Sequence[Wire]]:
+        """What generation events give rise to, batch by batch."""
+        for event in events:
+            made = builder.feed(event)
+            if builder.done:
+                # Stored before the client hears of it: it may ask for it at once.
+                self._keep(turn, builder.response)
+            if made:
+                yield made
 
     # --- Memory ---
 
@@ -270,18 +290,11 @@ class ResponsesService:
         )
 
 
-async def _generation(opening: asyncio.Future[ChatStream | None]) -> AsyncGenerator[GenerationEvent, None]:
-    """The generation events of a stream, up to the one that ends it."""
+async def _opened(opening: asyncio.Future[ChatStream | None]) -> ChatStream:
     stream = await opening
     if stream is None:
-        yield Failed("The client closed the connection.")
-        return
-    reader = ChunkReader(stream)
-    async for chunk in stream:
-        for event in reader.feed(chunk):
-            yield event
-    for event in reader.finish(stream.count_tokens):
-        yield event
+        raise RequestError("The client closed the connection.", code="server_error")
+    return stream
 
 
 def _failure(error: Exception) -> Failed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from responses_plugin.context import EngineFacts, RequestContext
-from responses_plugin.kinds.toolset import parse_tools
+from responses_plugin.kinds.toolset import Declaration, Toolset, parse_tools
 from responses_plugin.lowering.conversation import lower_conversation, require_input
 from responses_plugin.lowering.request import lower_request
 from responses_plugin.parsing import parse_body, parse_input
@@ -17,6 +17,8 @@ from responses_plugin.plugins import Plugins, load_plugins
 from responses_plugin.protocol.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from responses_plugin.lowering.messages import ChatMessage
     from responses_plugin.protocol.items import Entry, Item
 
@@ -34,9 +36,15 @@ def encode(body: Any) -> bytes:
 def read(body: Any, plugins: Plugins = BUILTIN) -> tuple[RequestContext, list[Entry]]:
     """A body as the service reads it: the request with its tools, and its items, references still standing."""
     request = parse_body(encode(body))
-    tools = parse_tools(request.tools, plugins.tool_kinds)
-    context = RequestContext(request, plugins.tool_kinds, plugins.content_parts, tools)
-    return context, parse_input(plugins, context)
+    context = RequestContext(request, plugins.tool_kinds, plugins.content_parts, Toolset())
+    entries = parse_input(plugins, context)
+    return with_tools(context, entries), entries
+
+
+def with_tools(context: RequestContext, entries: Sequence[Entry]) -> RequestContext:
+    """The context with the tools of the request, and those that its items bring along."""
+    brought = [Declaration(entry.item.declared_tools(), f"{entry.path}.tools") for entry in entries]
+    return replace(context, toolset=parse_tools(context.request.tools, context.tool_kinds, brought))
 
 
 def read_item(raw: Json) -> Item:
@@ -45,7 +53,9 @@ def read_item(raw: Json) -> Item:
     return entries[0].item
 
 
-def lower_body(body: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True) -> tuple[Json, list[ChatMessage]]:
+def lower_body(
+    body: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True
+) -> tuple[Json, list[ChatMessage]]:
     """A body's chat request and its messages."""
     context, entries = read(body, plugins)
     require_input(entries, context.request.instructions)

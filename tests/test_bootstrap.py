@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from responses_plugin import bootstrap
 
 ROOT = Path(__file__).parents[1]
-STARTUP_FILE = ROOT / "startup" / "vllm_mlx_responses.pth"
+STARTUP_FILE = ROOT / "responses_plugin" / "startup" / "vllm_mlx_responses.pth"
 
 
 @pytest.mark.parametrize(

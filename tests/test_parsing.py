@@ -35,7 +35,9 @@ def test_items_know_their_place() -> None:
     assert [entry.item.type for entry in entries] == ["message", "function_call", "function_call_output"]
 
 
-@pytest.mark.parametrize("raw", [{"id": "rs_1"}, {"type": None, "id": "rs_1"}, {"type": "item_reference", "id": "rs_1"}])
+@pytest.mark.parametrize(
+    "raw", [{"id": "rs_1"}, {"type": None, "id": "rs_1"}, {"type": "item_reference", "id": "rs_1"}]
+)
 def test_a_reference_is_read_with_and_without_a_type(raw: dict[str, Any]) -> None:
     """An id alone can only refer to an item."""
     item = read_item(raw)
@@ -45,7 +47,12 @@ def test_a_reference_is_read_with_and_without_a_type(raw: dict[str, Any]) -> Non
 
 def test_unknown_fields_are_kept() -> None:
     """Newer clients send what this server has not heard of; it survives storage, and the host may know it."""
-    body = {"model": "m", "input": [{**user([{**text("hi"), "shade": "x"}]), "mood": [1]}], "top_k": 5, "client_metadata": {"a": None}}
+    body = {
+        "model": "m",
+        "input": [{**user([{**text("hi"), "shade": "x"}]), "mood": [1]}],
+        "top_k": 5,
+        "client_metadata": {"a": None},
+    }
     context, (entry,) = read(body)
     assert context.request.extra == {"top_k": 5, "client_metadata": {"a": None}}
     assert entry.item.wire() == body["input"][0]  # type: ignore[index]  # it is a list
@@ -56,17 +63,35 @@ def test_nulls_are_absent_at_every_level() -> None:
     full = {
         "model": "m",
         "input": [
-            {"type": "message", "id": None, "role": "user", "status": None, "content": [{**text("hi"), "annotations": None}]},
+            {
+                "type": "message",
+                "id": None,
+                "role": "user",
+                "status": None,
+                "content": [{**text("hi"), "annotations": None}],
+            },
             {"type": None, "role": "assistant", "content": None, "phase": None},
             {"type": "message", "role": "user", "content": [image(data_url("red"), detail=None, file_id=None)]},
-            {"type": "reasoning", "id": None, "summary": None, "content": None, "encrypted_content": None, "status": None},
+            {
+                "type": "reasoning",
+                "id": None,
+                "summary": None,
+                "content": None,
+                "encrypted_content": None,
+                "status": None,
+            },
             {**call("c"), "id": None, "namespace": None, "status": None, "arguments": None},
             {**output("c", None), "id": None, "status": None},
             {"type": "custom_tool_call", "id": None, "call_id": "d", "name": "n", "namespace": None, "input": None},
         ],
         "tools": [
             {"type": "function", "name": "f", "description": None, "parameters": None, "strict": None},
-            {"type": "custom", "name": "n", "description": None, "format": {"type": None, "syntax": None, "definition": None}},
+            {
+                "type": "custom",
+                "name": "n",
+                "description": None,
+                "format": {"type": None, "syntax": None, "definition": None},
+            },
         ],
         "text": {"format": {"type": None, "name": None, "schema": None, "strict": None}, "verbosity": None},
         "reasoning": {"effort": None, "summary": None},
@@ -74,7 +99,15 @@ def test_nulls_are_absent_at_every_level() -> None:
         **dict.fromkeys(
             [
                 *("instructions", "parallel_tool_calls", "stream", "store", "previous_response_id", "conversation"),
-                *("temperature", "top_p", "max_output_tokens", "max_tool_calls", "metadata", "truncation", "background"),
+                *(
+                    "temperature",
+                    "top_p",
+                    "max_output_tokens",
+                    "max_tool_calls",
+                    "metadata",
+                    "truncation",
+                    "background",
+                ),
                 *("include", "top_logprobs", "service_tier", "user", "safety_identifier", "prompt_cache_key", "top_k"),
             ]
         ),
@@ -267,7 +300,11 @@ PICTURE = data_url("red")
         ({"role": "user", "content": [{"type": "input_image"}]}, ".content[0].image_url", MISSING),
         ({"role": "user", "content": [{"type": "input_image", "image_url": 5}]}, ".content[0].image_url", TYPE),
         ({"role": "user", "content": [{"type": "image_url", "image_url": {}}]}, ".content[0].image_url.url", MISSING),
-        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": []}}]}, ".content[0].image_url.url", TYPE),
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": []}}]},
+            ".content[0].image_url.url",
+            TYPE,
+        ),
         ({"role": "user", "content": [image(PICTURE, detail="ultra")]}, ".content[0].detail", VALUE),
         ({"role": "user", "content": [image(PICTURE, detail=5)]}, ".content[0].detail", TYPE),
         ({"role": "user", "content": "hi", "id": 5}, ".id", TYPE),
@@ -339,12 +376,16 @@ WORDS = [
     *("user", "assistant", "system", "developer", "message", "function_call", "function_call_output", "reasoning"),
     *("custom_tool_call", "custom_tool_call_output", "item_reference", "input_text", "input_image", "output_text"),
     *("refusal", "input_file", "image_url", "video_url", "function", "custom", "allowed_tools", "required", "none"),
+    *("tool_search_call", "tool_search_output", "apply_patch_call", "apply_patch_call_output", "shell_call"),
+    *("shell_call_output", "local_shell_call", "local_shell_call_output", "additional_tools", "agent_message"),
+    *("computer_call_output", "image_generation_call", "namespace", "tool_search", "shell", "client", "local"),
     *("json_schema", "grammar", "auto", "c", PICTURE, "https://example.com/a.png"),
 ]
 FIELDS = [
     *("type", "role", "content", "text", "image_url", "url", "call_id", "name", "arguments", "output", "input", "id"),
     *("summary", "tools", "tool_choice", "model", "instructions", "format", "schema", "reasoning", "conversation"),
     *("parameters", "detail", "file_id", "mode", "definition", "stream", "temperature", "max_output_tokens", "stop"),
+    *("operation", "action", "result", "environment", "execution", "outcome", "commands", "namespace", "author"),
     *("messages", "status", "previous_response_id", "metadata", "refusal", "encrypted_content", "effort", "wire"),
 ]
 scalars = (
@@ -355,11 +396,14 @@ scalars = (
     | st.sampled_from(WORDS)
     | st.text(st.characters(), max_size=5)
 )
-json_values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=4), inner, max_size=4),
-    max_leaves=8,
-)
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    keys = st.sampled_from(FIELDS) | st.text(max_size=4)
+    return scalars | st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4)
+
+
+json_values = nested(nested(nested(scalars)))
 objects = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=5)
 items = st.builds(lambda fields, type: {**fields, "type": type}, objects, st.sampled_from(WORDS))
 bodies = st.builds(

@@ -24,6 +24,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from responses_plugin.generation.events import (
@@ -128,10 +129,13 @@ def _reasoning_part(text: str) -> Wire:
 class _OpenCall:
     """A tool call whose arguments are arriving; its kind decides how it looks."""
 
-    def __init__(self, id: str, index: int, call: GeneratedCall, kind: OutputItemKind) -> None:
+    def __init__(
+        self, id: str, index: int, call: GeneratedCall, kind: OutputItemKind, fallback: OutputItemKind
+    ) -> None:
         self.id = id
         self.index = index
         self._kind = kind
+        self._fallback = fallback
         self._decoder = kind.decoder()
         self._begun = False
         self._sent: list[str] = []
@@ -141,7 +145,8 @@ class _OpenCall:
         self._fields = {"namespace": namespace, **kind.fields} if namespace else dict(kind.fields)
 
     def open(self) -> list[Wire]:
-        return [events.item_added(self.index, self._item("in_progress", ""))]
+        """An item whose payload is no text cannot be shown before its payload is whole."""
+        return [events.item_added(self.index, self._item("in_progress", ""))] if self._kind.delta_event else []
 
     def grow(self, fragment: str) -> list[Wire]:
         self._begun = self._begun or bool(fragment)
@@ -152,9 +157,9 @@ class _OpenCall:
         # What was cut off is not malformed: it ends where it was cut.
         cut_off = status == "incomplete" and (sent or not self._begun)
         payload = sent if cut_off else self._decoder.finish()
-        closing = []
+        closing = [] if self._kind.delta_event else self._open_late(payload)
         if payload.startswith(sent):
-            closing = self._delta(payload[len(sent) :])
+            closing += self._delta(payload[len(sent) :])
         else:
             logger.warning(
                 "the input of %s turned out to be ambiguous; it is sent whole, as it was generated", self._name
@@ -166,12 +171,20 @@ class _OpenCall:
         item = self._item(status, payload)
         return [*closing, events.item_done(self.index, item)], item
 
+    def _open_late(self, payload: str) -> list[Wire]:
+        try:
+            self._kind.build(payload)
+        except ValueError as error:
+            logger.warning("a call of %s is passed on as a function call: %s", self._name, error)
+            self._kind = self._fallback
+            self._fields = {}
+            return self.open()
+        return [events.item_added(self.index, self._item("in_progress", payload))]
+
     def _delta(self, text: str) -> list[Wire]:
-        if not text:
+        if not text or self._kind.delta_event is None:
             return []
         self._sent.append(text)
-        if self._kind.delta_event is None:
-            return []
         return [events.payload_delta(self._kind.delta_event, self.id, self.index, text)]
 
     def _item(self, status: str, payload: str) -> Wire:
@@ -269,7 +282,8 @@ class ResponseBuilder:
         call = GeneratedCall(self._new_id("call"), event.name, self._toolset.find_shown(event.name))
         kind = self._choose_item(call)
         index = len(self._output) + (self._open is not None)
-        item = _OpenCall(self._new_id(kind.id_prefix), index, call, kind)
+        fallback = self._choose_item(replace(call, function=None))
+        item = _OpenCall(self._new_id(kind.id_prefix), index, call, kind, fallback)
         opening = item.open()  # The code of the kind runs before anything changes.
         made = self._close("completed")
         self._open = item

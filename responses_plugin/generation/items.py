@@ -38,8 +38,8 @@ class OutputItemKind:
 
     The item is ``{id, type, status, call_id, name, <payload>}`` plus ``fields``. Its payload grows through
     ``delta_event`` and is repeated whole in ``done_event``. A kind whose payload is not text leaves both events out
-    and gives ``build``, which makes the payload's value of its text: of ``""`` when the item opens, and in the end of
-    whatever the model wrote, which may be broken JSON.
+    and gives ``build``, which makes the payload's value of whatever the model wrote; where it raises ``ValueError`` the
+    client gets a plain function call. Such an item is sent once it is whole.
     """
 
     type: str

@@ -58,4 +58,5 @@ class MarkupWatch:
         if not self.seen:
             text = self._tail + piece
             self.seen = self._markup.find(text) >= 0
-            self._tail = text[-self._markup.longest :]
+            # Nothing else can become a marker, and it is looked at again with every piece: mostly there is nothing.
+            self._tail = text[len(text) - self._markup.suspicious(text) :]

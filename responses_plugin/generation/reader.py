@@ -133,9 +133,10 @@ class ChunkReader:
             delta = choice.get("delta") or {}
             # The two names of the reasoning channel, by release.
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
-                yield from self._think(reasoning)
-            if content := delta.get("content"):
-                yield from self._say(content)
+                yield from self._thought_of(self._think(reasoning))
+            if (content := delta.get("content")) and (certain := self._say(content)):
+                self._thought = None
+                yield TextDelta(certain)
             if calls := delta.get("tool_calls"):
                 yield from self._call(calls)
 
@@ -167,23 +168,23 @@ class ChunkReader:
             yield from self._thought_of((self._thought or TextGate()).settle(whole.reasoning))
         self._thought = None
 
-    def _think(self, text: str) -> Iterator[GenerationEvent]:
+    def _think(self, text: str) -> str:
+        """What of the thought is certain now."""
         if self._thought is None:
             self._thought = TextGate()
-        yield from self._thought_of(self._thought.feed(text))
+        return self._thought.feed(text)
 
     def _thought_of(self, certain: str) -> Iterator[GenerationEvent]:
         if certain:
             self.reasoning.append(certain)
             yield ReasoningDelta(certain)
 
-    def _say(self, content: str) -> Iterator[GenerationEvent]:
+    def _say(self, content: str) -> str:
+        """What of the text is certain now."""
         if self._source.markup_seen:
             # The host's parser may have taken markup out of this text, or have it still in.
             self._text.wait()
-        if certain := self._text.feed(content):
-            self._thought = None
-            yield TextDelta(certain)
+        return self._text.feed(content)
 
     def _call(self, deltas: Sequence[Mapping[str, Any]]) -> Iterator[GenerationEvent]:
         if not self._fragments.open:

@@ -33,7 +33,9 @@ def _functions(tool: CustomTool) -> Iterable[Function]:
         "properties": {INPUT: {"type": "string", "description": f"The raw input of {tool.name}."}},
         "required": [INPUT],
     }
-    return [Function(name=tool.name, description=_description(tool), parameters=parameters)]
+    return [
+        Function(name=tool.name, description=_description(tool), parameters=parameters, deferred=tool.defer_loading)
+    ]
 
 
 def _description(tool: CustomTool) -> str:

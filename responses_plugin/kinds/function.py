@@ -23,7 +23,9 @@ class FunctionCallOutput(ToolOutput):
 
 
 def _functions(tool: FunctionTool) -> Iterable[Function]:
-    return [Function(name=tool.name, description=tool.description, parameters=tool.parameters)]
+    return [
+        Function(name=tool.name, description=tool.description, parameters=tool.parameters, deferred=tool.defer_loading)
+    ]
 
 
 def _history_call(call: FunctionCall) -> tuple[str, str]:

@@ -7,8 +7,8 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.protocol.errors import RequestError
@@ -33,9 +33,16 @@ def host_name(name: str) -> str:
     return f"{readable}_{digest}"
 
 
+def shown_name(name: str, namespace: str | None = None) -> str:
+    """The name under which the model sees a function: its namespace is part of it."""
+    if not namespace:
+        return host_name(name)
+    return host_name(f"{namespace}{name}" if namespace.endswith("__") else f"{namespace}__{name}")
+
+
 @dataclass(frozen=True)
 class BoundFunction:
-    """A function offered to the model, the kind it came from, and the name the model sees."""
+    """A function offered to the model, the kind of its calls, and the name the model sees."""
 
     function: Function
     kind: ToolKind
@@ -62,8 +69,22 @@ class Toolset:
         self._by_shown_name = {bound.shown_as: bound for bound in functions}
 
     def find_shown(self, name: str) -> BoundFunction | None:
-        """The function the model means by ``name``."""
-        return self._by_shown_name.get(name)
+        """The function the model means by ``name``.
+
+        Models also write the name that the client gave, with its namespace or without; that is taken where it can
+        mean one function only.
+        """
+        if name in self._by_shown_name:
+            return self._by_shown_name[name]
+        meant = [bound for bound in self.functions if name in _other_names(bound.function)]
+        return meant[0] if len(meant) == 1 else None
+
+    def shown_as(self, name: str, namespace: str | None) -> str:
+        """The name under which the model knows a function of the history, declared or not."""
+        for bound in self.functions:
+            if (bound.function.name, bound.function.namespace) == (name, namespace):
+                return bound.shown_as
+        return shown_name(name, namespace)
 
     def chat_tools(self) -> list[dict[str, Any]]:
         return [bound.chat_tool() for bound in self.functions]
@@ -104,38 +125,80 @@ class Toolset:
             if bound.kind.type == choice.type:
                 if choice.name is None and "name" in bound.kind.tool.model_fields:
                     raise missing(f"{path}.name")
-                if choice.name in (None, bound.function.name):
+                if choice.name in (None, bound.function.name) and choice.namespace in (None, bound.function.namespace):
                     return bound
         what = f"tool '{choice.name}' of type '{choice.type}'" if choice.name else f"tool of type '{choice.type}'"
         raise _bad_choice(f"no {what} is among the tools of this request that can be offered to the model")
+
+
+def _other_names(function: Function) -> tuple[str, ...]:
+    return function.name, f"{function.namespace}.{function.name}"
 
 
 def _bad_choice(problem: str) -> RequestError:
     return RequestError(f"Invalid value for 'tool_choice': {problem}.", param="tool_choice", code="invalid_value")
 
 
-def parse_tools(raw_tools: Iterable[Any], kinds: Mapping[str, ToolKind]) -> Toolset:
-    """Bind the declared tools to their kinds.
+class Declaration(NamedTuple):
+    """Raw tools that an item of the conversation brings along, and where they stand in the body."""
+
+    tools: Sequence[Any]
+    path: str
+
+
+def parse_tools(
+    raw_tools: Sequence[Any], kinds: Mapping[str, ToolKind], brought: Iterable[Declaration] = ()
+) -> Toolset:
+    """Bind the request's tools, and those ``brought`` later in the conversation, to their kinds.
 
     A tool of a type no kind claims is accepted and not offered: clients send hosted tools along with their own. A
-    second tool of the same name is left out, the model could not tell them apart.
+    function that was declared already is left out. A deferred one of the request is left out as well where the model
+    can search for it; what comes later in the conversation was found.
     """
-    functions: dict[str, BoundFunction] = {}
+    functions: dict[tuple[str, str | None], BoundFunction] = {}
     unavailable: list[str] = []
-    for index, raw in enumerate(raw_tools):
-        path = f"tools[{index}]"
-        kind = kinds.get(Tool.parse(require_object(raw, path), path).type)
-        if kind is None:
-            unavailable.append(raw["type"])
-            _log_once(raw["type"][:100])
-            continue
-        for function in kind.functions(kind.tool.parse(raw, path)):
-            bound = BoundFunction(function, kind, host_name(function.name))
-            if bound.shown_as in functions:
-                logger.warning("%s: a second tool named %r is not offered to the model", path, function.name)
-            else:
-                functions[bound.shown_as] = bound
-    return Toolset(list(functions.values()), unavailable)
+    deferred: list[BoundFunction] = []
+    for number, declaration in enumerate([Declaration(raw_tools, "tools"), *brought]):
+        for index, raw in enumerate(declaration.tools):
+            path = f"{declaration.path}[{index}]"
+            offered = _bind(raw, path, kinds)
+            if not offered:
+                unavailable.append(raw["type"])
+                _log_once(raw["type"][:100])
+            for bound in offered:
+                if bound.function.deferred and number == 0:
+                    deferred.append(bound)
+                elif functions.setdefault(_identity(bound), bound) is not bound:
+                    logger.warning("%s: a second tool named %r is not offered to the model", path, bound.function.name)
+    if not any(bound.kind.type == "tool_search" for bound in functions.values()):
+        functions |= {_identity(bound): bound for bound in deferred}
+    return Toolset(_told_apart(functions.values()), unavailable)
+
+
+def _bind(raw: Any, path: str, kinds: Mapping[str, ToolKind]) -> list[BoundFunction]:
+    kind = kinds.get(Tool.parse(require_object(raw, path), path).type)
+    if kind is None:
+        return []
+    return [
+        BoundFunction(function, function.kind or kind, shown_name(function.name, function.namespace))
+        for function in kind.functions(kind.tool.parse(raw, path))
+    ]
+
+
+def _identity(bound: BoundFunction) -> tuple[str, str | None]:
+    return bound.function.name, bound.function.namespace
+
+
+def _told_apart(functions: Iterable[BoundFunction]) -> list[BoundFunction]:
+    """The functions under names of their own: joining a namespace and a name may give one name twice."""
+    taken: dict[str, BoundFunction] = {}
+    for bound in functions:
+        name = bound.shown_as
+        if name in taken:
+            # A character that no name of the host may hold keeps this apart from every other name.
+            name = host_name(f"{bound.function.namespace}/{bound.function.name}")
+        taken[name] = replace(bound, shown_as=name)
+    return list(taken.values())
 
 
 @functools.lru_cache(maxsize=1000)

@@ -12,6 +12,8 @@ host's prefix cache keeps hitting:
   that were interrupted resume with gaps, so gaps are filled rather than refused: a call nobody answered gets the
   output :data:`NO_OUTPUT`, an output that answers no call becomes a user note.
 * Calls that share an id are answered in order, each by the next output with that id.
+
+What the model's chat template does not take is then placed otherwise; see ``placement``.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from responses_plugin.lowering.messages import ChatMessage, ChatPart, compact, note, text_part
+from responses_plugin.lowering.messages import ChatMessage, compact, note, parts_of, text_part
+from responses_plugin.lowering.placement import fit, fit_ids, lay_out
+from responses_plugin.lowering.template import TemplateRules
 
 #: What a call without an output is answered with.
 NO_OUTPUT = "[No output was recorded for this call]"
@@ -28,9 +32,9 @@ _ORPHAN = "output of call {}, which no call in this conversation is waiting for"
 _SYSTEM_ROLES = ("system", "developer")
 
 
-def assemble(instructions: str | None, groups: Iterable[list[ChatMessage]]) -> list[ChatMessage]:
+def assemble(instructions: str | None, groups: Iterable[list[ChatMessage]], rules: TemplateRules) -> list[ChatMessage]:
     """``groups`` holds the messages of one item each; an empty one is an item that was dropped."""
-    groups = [group for group in groups if group]
+    groups = [[fit_ids(message, rules) for message in group] for group in groups if group]
     opening = list(takewhile(lambda group: group[0]["role"] in _SYSTEM_ROLES, groups))
     # What the opening messages brought along, the user turns with their images, follows the system message.
     rest = [*(group[1:] for group in opening), *groups[len(opening) :]]
@@ -44,13 +48,13 @@ def assemble(instructions: str | None, groups: Iterable[list[ChatMessage]]) -> l
             turn.append(message)
             continue
         # What was called after an output was not called together with what was called before it.
-        messages.extend(_close(turn, outputs))
+        messages.extend(_close(turn, outputs, rules))
         if message["role"] != "tool":
             messages.append(_in_place(message))
         elif outputs.is_orphan(index):
             messages.extend(_orphan(unit))
-    messages.extend(_close(turn, outputs))
-    return messages
+    messages.extend(_close(turn, outputs, rules))
+    return fit(messages, rules)
 
 
 def _units(group: list[ChatMessage]) -> list[list[ChatMessage]]:
@@ -69,7 +73,7 @@ def _units(group: list[ChatMessage]) -> list[list[ChatMessage]]:
 def _system_message(instructions: str | None, opening: Iterable[ChatMessage]) -> list[ChatMessage]:
     parts = [text_part(instructions)] if instructions else []
     for message in opening:
-        parts.extend(_parts(message))
+        parts.extend(parts_of(message))
     if not parts:
         return []
     if all(part["type"] == "text" for part in parts):
@@ -77,41 +81,32 @@ def _system_message(instructions: str | None, opening: Iterable[ChatMessage]) ->
     return [{"role": "system", "content": parts}]
 
 
-def _parts(message: ChatMessage) -> list[ChatPart]:
-    content = message["content"]
-    if isinstance(content, str):
-        return [text_part(content)] if content else []
-    return content
-
-
 def _in_place(message: ChatMessage) -> ChatMessage:
     """A late system or developer message as a user turn that says what it is."""
     role = message["role"]
     if role not in _SYSTEM_ROLES:
         return message
-    parts = [text_part(f"<{role}_message>"), *_parts(message), text_part(f"</{role}_message>")]
+    parts = [text_part(f"<{role}_message>"), *parts_of(message), text_part(f"</{role}_message>")]
     return {"role": "user", "content": compact(parts)}
 
 
-def _close(turn: list[ChatMessage], outputs: _Outputs) -> list[ChatMessage]:
+def _close(turn: list[ChatMessage], outputs: _Outputs, rules: TemplateRules) -> list[ChatMessage]:
     """Merge the assistant messages collected so far into one, followed by the outputs of its calls; empties ``turn``."""
     if not turn:
         return []
     merged: ChatMessage = {
         "role": "assistant",
-        "content": compact([part for message in turn for part in _parts(message)]),
+        "content": compact([part for message in turn for part in parts_of(message)]),
     }
     reasoning = "\n".join(message["reasoning_content"] for message in turn if "reasoning_content" in message)
     if reasoning:
         merged["reasoning_content"] = reasoning
     calls = [call for message in turn for call in message.get("tool_calls", [])]
-    if calls:
-        merged["tool_calls"] = calls
     turn.clear()
-    messages = [merged]
-    for call in calls:
-        messages.extend(outputs.take(call["id"]))
-    return messages
+    if not calls:
+        return [merged]
+    merged["tool_calls"] = calls
+    return lay_out(merged, [outputs.take(call["id"]) for call in calls], rules)
 
 
 def _orphan(group: list[ChatMessage]) -> list[ChatMessage]:

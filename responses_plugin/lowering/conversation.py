@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from responses_plugin.context import RequestContext
+from responses_plugin.images import check_image_url
 from responses_plugin.lowering.assemble import assemble
 from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_instructions
@@ -17,19 +18,35 @@ from responses_plugin.protocol.parts import ImagePart, Part, RefusalPart, TextPa
 def lower_conversation(plugins: Plugins, entries: Sequence[Entry], context: RequestContext) -> list[ChatMessage]:
     """Pure and deterministic; raises :class:`RequestError` for what the engine at hand cannot be given."""
     groups = [plugins.lower_input_item(entry.item, context.at(entry.path)) for entry in entries]
-    return assemble(lower_instructions(context.request, context.toolset), groups)
+    return assemble(lower_instructions(context.request, context.toolset), groups, context.engine.template)
 
 
 def locate_remote_image(entries: Sequence[Entry], text: str) -> str | None:
     """The place of the first http(s) image whose URL ``text`` mentions."""
+    for path, url in _images(entries):
+        if url.startswith("http") and url in text:
+            return path
+    return None
+
+
+def find_damaged_image(entries: Sequence[Entry]) -> RequestError | None:
+    """The error for the first image that cannot be decoded. Takes long: for when the engine has failed on something."""
+    for path, url in _images(entries):
+        try:
+            check_image_url(url, path, decode=True)
+        except RequestError as error:
+            return error
+    return None
+
+
+def _images(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
+    """Place and URL of every image."""
     for entry in entries:
         field = "output" if isinstance(entry.item, ToolOutput) else "content"
         parts = getattr(entry.item, field, None)
         for index, part in enumerate(parts if isinstance(parts, list) else ()):
-            url = part.url if isinstance(part, ImagePart) else None
-            if url and url.startswith("http") and url in text:
-                return f"{entry.path}.{field}[{index}].image_url"
-    return None
+            if isinstance(part, ImagePart) and part.url:
+                yield f"{entry.path}.{field}[{index}].image_url", part.url
 
 
 def require_input(entries: Sequence[Entry], instructions: str | None) -> None:

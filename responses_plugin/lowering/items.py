@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import logging
-
 from responses_plugin.context import RequestContext
-from responses_plugin.kinds.toolset import host_name
+from responses_plugin.kinds.base import ToolKind
 from responses_plugin.lowering.messages import (
     ChatMessage,
     ChatPart,
     assistant_call,
     compact,
     is_image,
-    note,
 )
+from responses_plugin.lowering.notes import lower_other_item
 from responses_plugin.lowering.parts import UNKNOWN, as_json, lower_part, lower_parts
 from responses_plugin.protocol.errors import RequestError
-from responses_plugin.protocol.items import Item, Message, Reasoning, ToolCall, ToolOutput, note_fields
+from responses_plugin.protocol.items import Item, Message, Reasoning, ToolCall, ToolOutput
 from responses_plugin.protocol.parts import Part, TextPart
-
-logger = logging.getLogger(__name__)
 
 #: Ends the text of a tool message whose images follow in a user turn; templates render images in user turns only.
 IMAGE_FOLLOWS = "[Image output attached in the next message]"
@@ -38,8 +33,7 @@ def lower_item(item: Item, context: RequestContext) -> list[ChatMessage]:
         return _lower_call(item, context)
     if isinstance(item, ToolOutput):
         return _lower_output(item, context)
-    _log_once(item.type[:100])
-    return [note(f"item of type {item.type}", as_json(note_fields(item)))]
+    return lower_other_item(item, context)
 
 
 def _lower_message(message: Message, context: RequestContext) -> list[ChatMessage]:
@@ -74,18 +68,20 @@ def _joined(parts: list[Part]) -> str:
 
 def _lower_call(call: ToolCall, context: RequestContext) -> list[ChatMessage]:
     for kind in context.tool_kinds.values():
-        if kind.call_type == call.type:
+        if kind.history_call and kind.call_type == call.type:
             name, arguments = kind.history_call(call)
+            shown_as = context.toolset.shown_as(name, getattr(call, "namespace", None))
             # Some clients leave out the arguments of a function without parameters.
-            return [assistant_call(call.call_id, host_name(name), arguments if arguments.strip() else "{}")]
+            return [assistant_call(call.call_id, shown_as, arguments if arguments.strip() else "{}")]
     raise AssertionError(f"no tool kind has calls of type {call.type}")
 
 
 def _lower_output(output: ToolOutput, context: RequestContext) -> list[ChatMessage]:
     """A tool message, and a user turn with the images of the output directly after it."""
-    if isinstance(output.output, str):
-        return [_tool_message(output.call_id, output.output)]
-    parts = [lower_part(part, context) for part in output.output]
+    content = _kind_of_output(output, context).history_output(output)
+    if isinstance(content, str):
+        return [_tool_message(output.call_id, content)]
+    parts = [lower_part(part, context) for part in content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
     images = [part for part in parts if is_image(part)]
     others = [_original(part) for part in parts if part["type"] != "text" and not is_image(part)]
@@ -99,6 +95,10 @@ def _lower_output(output: ToolOutput, context: RequestContext) -> list[ChatMessa
     return [message, {"role": "user", "content": images}] if images else [message]
 
 
+def _kind_of_output(output: ToolOutput, context: RequestContext) -> ToolKind:
+    return next(kind for kind in context.tool_kinds.values() if kind.output_type == output.type)
+
+
 def _original(part: ChatPart) -> object:
     """The part as the client sent it."""
     return part["part"] if part["type"] == UNKNOWN else part
@@ -106,9 +106,3 @@ def _original(part: ChatPart) -> object:
 
 def _tool_message(call_id: str, content: str) -> ChatMessage:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
-
-
-@functools.lru_cache(maxsize=1000)
-def _log_once(item_type: str) -> None:
-    """An agent sends the same history with every request, so only the first item of a type is worth a line."""
-    logger.warning("items of type %r are shown to the model as JSON text", item_type)

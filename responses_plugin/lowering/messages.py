@@ -51,6 +51,19 @@ def compact(parts: list[ChatPart]) -> str | list[ChatPart]:
     return parts
 
 
+def parts_of(message: ChatMessage) -> list[ChatPart]:
+    """The content of a message as parts, in a list of its own; there are none of an empty string."""
+    content = message["content"]
+    if isinstance(content, str):
+        return [text_part(content)] if content else []
+    return list(content)
+
+
+def with_parts(message: ChatMessage) -> ChatMessage:
+    """The message with its content as a list of parts."""
+    return {**message, "content": parts_of(message)}
+
+
 def assistant_text(text: str) -> ChatMessage:
     return {"role": "assistant", "content": text}
 

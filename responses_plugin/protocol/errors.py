@@ -35,11 +35,6 @@ class RequestError(Exception):
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
 
-def invalid_value(message: str, param: str | None) -> RequestError:
-    """A 400 for a field that has the right type and a value that cannot be used."""
-    return RequestError(message, param=param, code="invalid_value")
-
-
 def server_error(message: str, *, status: int = 500, code: str = "server_error") -> RequestError:
     """A failure of ours or of the engine, not of the request."""
     return RequestError(message, status=status, code=code, type="server_error")

@@ -23,6 +23,7 @@ _BAD_IMAGE = re.compile(
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"busy|overloaded|already serving", re.IGNORECASE)
+_CODE = re.compile(r"[a-z][a-z0-9_]*")
 #: Names of the exceptions that a download ends with, those of the library that the host uses among them.
 _DOWNLOAD_ERRORS = {"RequestException", "FileSizeExceededError"}
 _UNNAMED = {
@@ -50,7 +51,7 @@ def host_error(status: int, detail: Any, headers: Mapping[str, str] | None = Non
     )
     # What the host cannot process is a bad request; clients retry a 422 in vain.
     status = 400 if status == 422 else status
-    return RequestError(message, code=code, status=status, type=type_, headers=kept)
+    return RequestError(message, code=_named(detail) or code, status=status, type=type_, headers=kept)
 
 
 def engine_error(error: BaseException) -> RequestError:
@@ -96,3 +97,9 @@ def _message(detail: Any) -> str:
     if isinstance(detail, Mapping):
         return str(detail.get("message") or detail.get("error") or detail)
     return str(detail)
+
+
+def _named(detail: Any) -> str | None:
+    """The host's own code for what went wrong, where it has one."""
+    code = detail.get("error") if isinstance(detail, Mapping) else None
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import SerializeAsAny
 
@@ -15,6 +15,10 @@ class Item(WireModel):
 
     type: str
     id: str | None = None
+
+    def declared_tools(self) -> list[Any]:
+        """Tools that the item brings along, as raw declarations."""
+        return []
 
 
 class Message(Item):
@@ -46,6 +50,9 @@ class ToolCall(Item):
 class ToolOutput(Item):
     """The base of the call-output items of all tool kinds. A missing output means an empty one."""
 
+    #: The fields that hold content parts.
+    content_fields: ClassVar[tuple[str, ...]] = ("output",)
+
     call_id: str
     output: str | list[SerializeAsAny[Part]] = ""
     status: str | None = None
@@ -56,6 +63,16 @@ class ItemReference(Item):
 
     type: Literal["item_reference"] = "item_reference"
     id: str
+
+
+class AdditionalTools(Item):
+    """Declares tools in the middle of a conversation, as ``tools`` does for all of it."""
+
+    type: Literal["additional_tools"]
+    tools: list[Any] = []
+
+    def declared_tools(self) -> list[Any]:
+        return self.tools
 
 
 class Entry(NamedTuple):

@@ -23,6 +23,7 @@ class FunctionTool(Tool):
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+    defer_loading: bool = False
 
 
 class CustomFormat(WireModel):
@@ -40,6 +41,7 @@ class CustomTool(Tool):
     name: str = Field(min_length=1)
     description: str | None = None
     format: CustomFormat = CustomFormat()
+    defer_loading: bool = False
 
 
 class ToolChoice(WireModel):

@@ -40,7 +40,7 @@ class Block:
             if printed and line.startswith("# "):
                 expected.append(line.removeprefix("# "))
             else:
-                printed = line.startswith(("print(", "rehearse("))
+                printed = line.strip().startswith(("print(", "rehearse("))
         return expected
 
 

@@ -427,60 +427,86 @@ class _Breaking(VerbatimDecoder):
 
     def feed(self, fragment: str) -> str:
         if self._where == "feed":
-            raise ValueError(self._where)
+            raise LookupError(self._where)
         return super().feed(fragment)
 
     def finish(self) -> str:
         if self._where == "finish":
-            raise ValueError(self._where)
+            raise LookupError(self._where)
         return super().finish()
 
 
-def breaking_kind(where: str) -> OutputItemKind:
-    def raise_at(place: str) -> None:
-        if where == place:
-            raise ValueError(place)
+def shell_kind(where: str = "nowhere") -> OutputItemKind:
+    """A kind whose payload is no text, and whose code raises at one place."""
 
     def build_payload(text: str) -> object:
-        raise_at("build" if text else "build of nothing")
-        return json.loads(text or "{}")
+        if where == "build":
+            raise LookupError(where)
+        return json.loads(text)
 
     def new_decoder() -> VerbatimDecoder:
-        raise_at("decoder")
+        if where == "decoder":
+            raise LookupError(where)
         return _Breaking(where)
 
     return OutputItemKind(type="shell_call", id_prefix="sh", payload="action", decoder=new_decoder, build=build_payload)
 
 
-@pytest.mark.parametrize("where", ["decoder", "build of nothing", "feed", "build", "finish"])
+def shell_builder(where: str = "nowhere") -> ResponseBuilder:
+    kind = shell_kind(where)
+    return new_builder(lambda call: kind if call.name == "get_weather" and call.function else FUNCTION.output_item)
+
+
+@pytest.mark.parametrize("where", ["decoder", "feed", "build", "finish"])
 def test_a_kind_that_raises_does_not_keep_the_response_from_ending(where: str) -> None:
-    """Whatever of a kind's code fails, the builder can still end the response, in order and without the broken call."""
-    kind = breaking_kind(where)
-    builder = new_builder(lambda generated: kind if generated.name == "shell" else FUNCTION.output_item)
+    """Whatever of a kind's code fails, the builder can still end the response: in order, with what came before."""
+    builder = shell_builder(where)
     made = [*builder.start(), *builder.feed(TextDelta("a"))]
     failure = ""
-    for event in call("shell", '{"a": 1}'):
+    for event in call("get_weather", '{"a": 1}'):
         try:
             made += builder.feed(event)
-        except ValueError as error:
-            failure = str(error)
+        except LookupError as error:
+            failure = str(error.args[0])
             break
     assert failure == where
     made += builder.feed(Failed("The server failed."))
     read(made)
     assert made[-1]["type"] == "response.failed"
-    if where in {"decoder", "build of nothing"}:
-        assert [item["type"] for item in terminal(made)["output"]] == ["message"]
-        assert items(made) == terminal(made)["output"]
+    assert terminal(made)["output"][0]["type"] == "message"
+    assert terminal(made)["output"] == items(made)
 
 
-def test_a_payload_that_is_no_text() -> None:
-    """A kind may leave out the events of a growing payload and build a value from the text."""
-    kind = breaking_kind("nowhere")
-    made = run(new_builder(lambda _: kind), [*call("shell", '{"a": ', "1}"), FINISHED])
-    assert types(made)[2:-1] == ["output_item.added", "output_item.done"]
-    assert made[2]["item"]["action"] == {}
-    assert made[3]["item"]["action"] == {"a": 1}
+def test_a_payload_that_is_no_text_is_sent_once_it_is_whole() -> None:
+    """Half of it could not be shown: the item is added and done at once, in the place where the call began."""
+    builder = shell_builder()
+    made = run(builder, [TextDelta("a"), *call("get_weather", '{"a": ', "1}"), TextDelta("b"), FINISHED])
+    about = [event for event in made if event.get("output_index") == 1]
+    assert types(about) == ["output_item.added", "output_item.done"]
+    assert [event["item"]["action"] for event in about] == [{"a": 1}, {"a": 1}]
+    assert [event["item"]["status"] for event in about] == ["in_progress", "completed"]
+    read(made)
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "arguments"),
+    [
+        (call("get_weather", '{"a": '), "completed", '{"a": '),
+        ([CallStarted("get_weather"), CallArguments('{"a": ')], "incomplete", '{"a": '),
+        ([CallStarted("get_weather")], "incomplete", ""),
+    ],
+)
+def test_a_payload_that_cannot_be_built_is_a_function_call(
+    events: Sequence[GenerationEvent], status: str, arguments: str
+) -> None:
+    """Nothing of what the model wrote is lost, and the client's error tells it what was wrong."""
+    builder = shell_builder()
+    end = FINISHED if status == "completed" else TRUNCATED
+    made = run(builder, [*events, end])
+    (item,) = items(made)
+    assert (item["type"], item["name"], item["status"]) == ("function_call", "get_weather", status)
+    assert item["arguments"] == arguments
+    read_events(read(made))
 
 
 def test_fields_of_a_kind_and_the_namespace_of_a_function() -> None:

@@ -80,7 +80,7 @@ class LeakingHost(FakeSource):
     def __init__(self) -> None:
         super().__init__()
         self._text = ""
-        self._watch = MarkupWatch(Markup(["<tool_call>", "</tool_call>"]), "</think>")
+        self._watch = MarkupWatch(Markup(["<tool_call>", "</tool_call>"]))
 
     def whole(self, *, truncated: bool) -> WholeAnswer:
         before, tag, content = self._text.partition("</think>")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from responses_plugin.kinds.toolset import host_name
-from responses_plugin.lowering import items as items_module
+from responses_plugin.lowering import notes
 from tests.reading import call, chat_call, lower, output, read_item, user
 
 
@@ -86,8 +86,7 @@ def test_names_the_host_refuses_are_mapped_in_the_history_too() -> None:
 
 
 UNKNOWN = [
-    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "vllm"}},
-    {"type": "compaction", "id": "cmp_1", "encrypted_content": "blob"},
+    {"type": "telepathy_call", "id": "tp_1", "status": "completed", "action": {"type": "search", "query": "vllm"}},
     {"type": "acme:thing", "content": ["é", None, {"deep": 1}], "summary": 5, "output": {}, "role": "x", "name": []},
 ]
 
@@ -114,7 +113,7 @@ def test_items_of_unknown_type_survive_storage(item: dict[str, Any]) -> None:
 
 def test_unknown_types_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An operator wants to know; an agent sends the same history hundreds of times."""
-    items_module._log_once.cache_clear()
+    notes._log_once.cache_clear()
     with caplog.at_level(logging.WARNING, "responses_plugin"):
         for _ in range(2):
             lower([*UNKNOWN, *UNKNOWN])
