@@ -15,6 +15,7 @@ A context variable tells our calls from others; a client that talks to ``/v1/cha
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -212,6 +213,8 @@ class _Generation:
         reasoning, content, _ = self._parse(content_only)
         _, text, calls = self._parse(self.request)
         thought, text = self._split_thought(self._visible(text), truncated=truncated)
+        if self.call.final_format and text and not calls and not truncated:
+            text = self._in_final_format(text)
         return WholeAnswer(
             text=text,
             reasoning=reasoning or thought,
@@ -225,6 +228,20 @@ class _Generation:
             "".join(self.pieces), request, allow_reasoning=not self._thinking_disabled(), engine=self.engine
         )
         return parsed
+
+    def _in_final_format(self, text: str) -> str:
+        """The JSON of an answer that was asked for in words only; raises :class:`RequestError` if it is none."""
+        from vllm_mlx.api.tool_calling import parse_json_output
+
+        _, parsed, fits, problem = parse_json_output(text, self.call.final_format)
+        if not fits:
+            raise RequestError(
+                f"The model's answer does not fit text.format: {problem}. Try again, or make the schema simpler.",
+                code="invalid_structured_output",
+                status=500,
+                type="server_error",
+            )
+        return json.dumps(parsed, ensure_ascii=False) if parsed is not None else text
 
     def _visible(self, text: str | None) -> str:
         """The text of an answer as the host's non-streaming answers show it."""
@@ -357,7 +374,8 @@ class HostStream:
 
     @property
     def markup_seen(self) -> bool:
-        return self._generation.markup_seen
+        # An answer that must be JSON is shown once it has been checked.
+        return self._generation.markup_seen or self._generation.call.final_format is not None
 
     async def begin(self) -> None:
         """Read the first frame, which the host sends before it asks the engine.

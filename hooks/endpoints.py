@@ -25,6 +25,7 @@ def responses_host_patches(host: Any) -> list[RoutePatch]:
         host=HostChat(host.server),
         store=MemoryStore(settings.max_stored_responses, settings.max_stored_bytes),
         keepalive_seconds=settings.keepalive_seconds,
+        max_body_bytes=settings.max_body_bytes,
     )
     guards = [
         Depends(_require_readable_key(host.server)),

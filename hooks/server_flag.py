@@ -72,6 +72,15 @@ def responses_add_options(parser: argparse.ArgumentParser) -> None:
         f"(default: {defaults.max_stored_bytes}, 1 GiB)",
     )
     group.add_argument(
+        "--responses-max-body-bytes",
+        dest=OPTION_PREFIX + "max_body_bytes",
+        type=_at_least_zero(int),
+        default=defaults.max_body_bytes,
+        metavar="BYTES",
+        help="How many bytes a request may have, images included; a larger one is refused with 413 "
+        f"(default: {defaults.max_body_bytes}, 256 MiB)",
+    )
+    group.add_argument(
         "--responses-trace-hooks",
         dest=OPTION_PREFIX + "trace_hooks",
         action="store_true",

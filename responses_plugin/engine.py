@@ -20,7 +20,8 @@ class ChatCall:
     """One call of the host's chat-completions handler.
 
     ``body`` is the request without its messages. Those are lowered by ``lower`` at the moment the host has settled
-    on an engine, since what a message may hold depends on it. ``engine_options`` are added to the keyword arguments
+    on an engine, since what a message may hold depends on it. ``final_format`` is the response format of an answer
+    without calls, where the host cannot be given one because there are tools. ``engine_options`` are added to the keyword arguments
     of the engine call, ``on_piece`` sees the engine's raw text as it comes. ``locate`` gives the place in the
     client's body of the first remote image that a text mentions, for errors that the host can only word;
     ``find_damaged_image`` the error for an image that cannot be decoded, for engines that say nothing of why they
@@ -29,6 +30,7 @@ class ChatCall:
 
     body: Mapping[str, Any]
     lower: Callable[[EngineFacts], list[ChatMessage]]
+    final_format: Mapping[str, Any] | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     on_piece: Callable[[str], None] | None = None
     locate: Callable[[str], str | None] = field(default=lambda text: None)

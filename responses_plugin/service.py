@@ -27,7 +27,7 @@ from responses_plugin.lowering.conversation import (
     require_input,
 )
 from responses_plugin.lowering.messages import ChatMessage
-from responses_plugin.lowering.request import lower_request
+from responses_plugin.lowering.request import lower_final_format, lower_request
 from responses_plugin.parsing import parse_body, parse_input
 from responses_plugin.plugins import Plugins
 from responses_plugin.protocol.errors import RequestError
@@ -83,6 +83,7 @@ class ResponsesService:
         host: ChatHost,
         store: ResponseStore,
         keepalive_seconds: float = 10.0,
+        max_body_bytes: int = 1 << 28,
         new_id: Callable[[str], str] = _new_id,
         now: Callable[[], int] = _now,
     ) -> None:
@@ -90,6 +91,7 @@ class ResponsesService:
         self._host = host
         self._store = store
         self._keepalive_seconds = keepalive_seconds
+        self._max_body_bytes = max_body_bytes
         self._new_id = new_id
         self._now = now
 
@@ -109,6 +111,7 @@ class ResponsesService:
         call = ChatCall(
             turn.chat,
             lambda facts: self._lower(turn, facts),
+            final_format=lower_final_format(turn.request, turn.chat),
             locate=lambda text: locate_remote_image(turn.entries, text),
             find_damaged_image=lambda: find_damaged_image(turn.entries),
         )
@@ -136,6 +139,8 @@ class ResponsesService:
         # which the parser makes a copy: a BytesIO gives its bytes away without one.
         buffer = io.BytesIO()
         async for chunk in raw_request.stream():
+            if buffer.tell() + len(chunk) > self._max_body_bytes:
+                raise _too_large(self._max_body_bytes)
             buffer.write(chunk)
         if buffer.tell() > _PARSE_IN_THREAD:
             context, own = await asyncio.to_thread(self._parse, buffer.getvalue())
@@ -315,6 +320,15 @@ async def _let_go(opening: asyncio.Future[ChatStream | None]) -> None:
             await stream.aclose()
     except Exception:
         logger.exception("the host failed to close a stream")
+
+
+def _too_large(limit: int) -> RequestError:
+    return RequestError(
+        f"The request is larger than {limit} bytes. Leave out old images, or raise the limit of the server "
+        "(--responses-max-body-bytes).",
+        code="request_too_large",
+        status=413,
+    )
 
 
 def _not_found(response_id: str) -> RequestError:

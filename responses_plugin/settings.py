@@ -22,11 +22,13 @@ class Settings:
     max_stored_responses: int = 1000
     #: How many bytes the stored responses may take together; the oldest goes first.
     max_stored_bytes: int = 1 << 30
+    #: How many bytes a request may have; screenshots in a long history add up.
+    max_body_bytes: int = 1 << 28
     #: Log each hook call with its arguments and result.
     trace_hooks: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("keepalive_seconds", "max_stored_responses", "max_stored_bytes"):
+        for name in ("keepalive_seconds", "max_stored_responses", "max_stored_bytes", "max_body_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")
 

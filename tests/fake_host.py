@@ -53,6 +53,8 @@ class Reply:
     #: Raised after so many chunks.
     failure: Exception | None = None
     failure_after: int = 0
+    #: Raised when the answer is closed.
+    closing: Exception | None = None
     #: The client is gone before the answer is there.
     gone: bool = False
     #: Waited for before the answer is opened, and before the chunk of an index.
@@ -111,6 +113,8 @@ class FakeStream:
         # As the host does: what is released is released in time, or somebody is still waiting.
         await asyncio.sleep(0)
         self.closed += 1
+        if self._reply.closing is not None:
+            raise self._reply.closing
 
 
 class FakeCompletion:

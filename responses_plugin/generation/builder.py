@@ -42,8 +42,13 @@ from responses_plugin.kinds.toolset import Toolset
 from responses_plugin.protocol import events
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.response import Wire, response_object
+from responses_plugin.protocol.sealed import seal
 
 logger = logging.getLogger(__name__)
+
+
+#: Characters of a thought that stand in for its summary.
+_SUMMARY_LENGTH = 500
 
 
 class IllegalStep(RuntimeError):  # noqa: N818 - it names what was tried, not what broke
@@ -59,7 +64,7 @@ class _State(enum.Enum):
 class _OpenMessage:
     """An assistant message that is being written."""
 
-    def __init__(self, id: str, index: int) -> None:
+    def __init__(self, id: str, index: int, _: ResponsesRequest) -> None:
         self.id = id
         self.index = index
         self._texts: list[str] = []
@@ -92,11 +97,16 @@ def _text_part(text: str) -> Wire:
 
 
 class _OpenReasoning:
-    """A reasoning item that is being written; its raw text is its content."""
+    """A reasoning item that is being written; its raw text is its content.
 
-    def __init__(self, id: str, index: int) -> None:
+    Some clients show only summaries: the beginning of the thought stands in for one. Some send back only
+    ``encrypted_content``.
+    """
+
+    def __init__(self, id: str, index: int, request: ResponsesRequest) -> None:
         self.id = id
         self.index = index
+        self._request = request
         self._texts: list[str] = []
 
     def open(self) -> list[Wire]:
@@ -112,14 +122,27 @@ class _OpenReasoning:
     def close(self, status: str) -> tuple[list[Wire], Wire]:
         text = "".join(self._texts)
         item = self._item(status, [_reasoning_part(text)])
-        return [
+        closing = [
             events.reasoning_done(self.id, self.index, text),
             events.part_done(self.id, self.index, _reasoning_part(text)),
-            events.item_done(self.index, item),
-        ], item
+        ]
+        if self._request.wants_summary:
+            short = _beginning(text)
+            item["summary"] = [{"type": "summary_text", "text": short}]
+            closing += events.summary(self.id, self.index, short)
+        if self._request.wants_sealed_reasoning:
+            item["encrypted_content"] = seal(text)
+        return [*closing, events.item_done(self.index, item)], item
 
     def _item(self, status: str, content: list[Wire]) -> Wire:
         return {"id": self.id, "type": "reasoning", "status": status, "summary": [], "content": content}
+
+
+def _beginning(text: str) -> str:
+    """The beginning of a thought, cut between words."""
+    if len(text) <= _SUMMARY_LENGTH:
+        return text
+    return text[:_SUMMARY_LENGTH].rsplit(maxsplit=1)[0] + " …"
 
 
 def _reasoning_part(text: str) -> Wire:
@@ -273,7 +296,7 @@ class ResponseBuilder:
         made: list[Wire] = []
         if not isinstance(item, kind):
             made = self._close("completed")
-            self._open = item = kind(self._new_id(prefix), len(self._output))
+            self._open = item = kind(self._new_id(prefix), len(self._output), self._request)
             made += item.open()
         made.append(item.grow(event.text))
         return self._numbered(made)
@@ -305,7 +328,7 @@ class ResponseBuilder:
         made = self._close(status)
         if not self._output:
             # Clients read the text of the first item without asking whether there is one.
-            self._open = message = _OpenMessage(self._new_id("msg"), 0)
+            self._open = message = _OpenMessage(self._new_id("msg"), 0, self._request)
             made = message.open() + self._close(status)
         return self._end(
             made,
@@ -321,6 +344,7 @@ class ResponseBuilder:
         except Exception:
             logger.exception("a call cannot be closed; it is left out of the response, which failed anyway")
             made, self._open = [], None
+        made.append(events.error(event.code, event.message))
         return self._end(made, "failed", error={"code": event.code, "message": event.message})
 
     def _end(self, made: list[Wire], status: str, **outcome: Any) -> list[Wire]:

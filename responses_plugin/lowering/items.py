@@ -16,6 +16,7 @@ from responses_plugin.lowering.parts import UNKNOWN, as_json, lower_part, lower_
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.items import Item, Message, Reasoning, ToolCall, ToolOutput
 from responses_plugin.protocol.parts import Part, TextPart
+from responses_plugin.protocol.sealed import unseal
 
 #: Ends the text of a tool message whose images follow in a user turn; templates render images in user turns only.
 IMAGE_FOLLOWS = "[Image output attached in the next message]"
@@ -55,8 +56,12 @@ def _lower_message(message: Message, context: RequestContext) -> list[ChatMessag
 
 
 def _lower_reasoning(reasoning: Reasoning) -> list[ChatMessage]:
-    """Raw reasoning, or its summary, for the template's reasoning slot; a foreign encrypted blob says nothing."""
-    text = _joined(reasoning.content) or _joined(reasoning.summary)
+    """The thought, for the template's reasoning slot: as it was, or our own blob of it, or its summary.
+
+    A blob of another server says nothing.
+    """
+    sealed = unseal(reasoning.encrypted_content or "")
+    text = _joined(reasoning.content) or sealed or _joined(reasoning.summary)
     if not text:
         return []
     return [{"role": "assistant", "content": "", "reasoning_content": text}]

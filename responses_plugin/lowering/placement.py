@@ -85,7 +85,7 @@ def _opened(messages: list[ChatMessage], rules: TemplateRules) -> list[ChatMessa
     if not system or system[0]["role"] != "system":
         system, rest = [], messages
     starts_with_user = bool(rest) and rest[0]["role"] == "user"
-    if system and not rules.system_message:
+    if system and not (rules.system_message and rules.system_with_images):
         opening: ChatMessage = {**system[0], "role": "user"}
         return [_joined(opening, rest[0]), *rest[1:]] if starts_with_user else [opening, *rest]
     if starts_with_user or rules.start_without_user:

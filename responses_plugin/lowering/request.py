@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from responses_plugin.kinds.toolset import Toolset
@@ -63,6 +64,13 @@ def _lower_effort(request: ResponsesRequest, chat: dict[str, Any]) -> None:
         chat.setdefault("enable_thinking", False)
     elif effort in _EFFORTS:
         chat.setdefault("reasoning_effort", _EFFORTS[effort])
+
+
+def lower_final_format(request: ResponsesRequest, chat: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The response format that holds for an answer without calls, where ``chat`` could not be given it."""
+    if "tools" not in chat or request.text.format.type == "text":
+        return None
+    return _response_format(request.text.format)
 
 
 def _response_format(format: TextFormat) -> dict[str, Any]:

@@ -34,7 +34,9 @@ class TemplateRules:
     """
 
     string_content: bool = True
+    images: bool = True
     system_message: bool = True
+    system_with_images: bool = True
     late_system_message: bool = True
     start_without_user: bool = True
     two_user_turns: bool = True
@@ -97,9 +99,13 @@ def _result(call_id: str, content: str | list[dict[str, Any]]) -> ChatMessage:
 # Made-up words, which no template says by itself.
 _SYSTEM: ChatMessage = {"role": "system", "content": "quibblewort"}
 _ASK, _ASK_MORE, _ASK_LAST = user_text("frobnitz"), user_text("snorkelby"), user_text("wumpledine")
+_ASK_WITH_IMAGE: ChatMessage = {
+    "role": "user",
+    "content": [text_part("frobnitz"), {"type": "image_url", "image_url": {"url": "data:,"}}],
+}
 _ANSWER = assistant_text("plinkerton")
 _CALL, _RESULT = _call(_ID, "gribbleton"), _result(_ID, "tweezlebop")
-_CALL_WITH_TEXT: ChatMessage = {**_CALL, "content": "mumblecroft"}
+_CALL_WITH_TEXT: ChatMessage = {**_CALL, "reasoning_content": "Hm.", "content": "mumblecroft"}
 _BOTH_CALLS: ChatMessage = {
     **_CALL,
     "tool_calls": [*_CALL["tool_calls"], *_call(_OTHER_ID, "dinglehop")["tool_calls"]],
@@ -111,11 +117,19 @@ _TOOLS_WORK = {"tool_exchange": True}
 
 RULES: Sequence[Rule] = (
     Rule("string_content", "content that is a string", "text is sent as a list of parts", [[_ASK]]),
+    Rule("images", "images", "none: a model that sees them needs another template", [[_ASK_WITH_IMAGE]]),
     Rule(
         "system_message",
         "a system message",
         "the system text opens the first user turn",
-        [[_SYSTEM, _ASK]],
+        [[_SYSTEM, _ASK, _ANSWER, _ASK_MORE]],
+    ),
+    Rule(
+        "system_with_images",
+        "a system message where there are images",
+        "the system text opens the first user turn, whether there are images or not",
+        [[_SYSTEM, _ASK_WITH_IMAGE]],
+        given={"system_message": True, "images": True},
     ),
     Rule(
         "late_system_message",
@@ -260,7 +274,7 @@ def _comes_out(
 
 def _words(conversation: list[ChatMessage]) -> Iterator[str]:
     for message in conversation:
-        yield from (part["text"] for part in parts_of(message))
+        yield from (part["text"] for part in parts_of(message) if part["type"] == "text")
         for call in message.get("tool_calls", []):
             # The value alone: its place is marked up in many ways, and the tool's name stands in declarations too.
             yield call["function"]["arguments"].split('"')[3]

@@ -80,6 +80,17 @@ def reasoning_done(item_id: str, output_index: int, text: str) -> Wire:
     }
 
 
+def summary(item_id: str, output_index: int, text: str) -> list[Wire]:
+    """The events of a summary that came at once."""
+    where = {"item_id": item_id, "output_index": output_index, "summary_index": 0}
+    return [
+        {"type": "response.reasoning_summary_part.added", **where, "part": {"type": "summary_text", "text": ""}},
+        {"type": "response.reasoning_summary_text.delta", **where, "delta": text},
+        {"type": "response.reasoning_summary_text.done", **where, "text": text},
+        {"type": "response.reasoning_summary_part.done", **where, "part": {"type": "summary_text", "text": text}},
+    ]
+
+
 def payload_delta(type: str, item_id: str, output_index: int, delta: str) -> Wire:
     """The payload of a tool call grows; the kind of the call names the event."""
     return {"type": type, "item_id": item_id, "output_index": output_index, "delta": delta}
@@ -92,3 +103,9 @@ def payload_done(type: str, item_id: str, output_index: int, field: str, payload
 def keepalive() -> Wire:
     """Tells clients that count only data events that the stream is alive."""
     return {"type": "keepalive"}
+
+
+def error(code: str, message: str) -> Wire:
+    """Says why the response is about to fail; flat as OpenAI sends it, and nested as other readers expect it."""
+    details = {"type": "server_error", "code": code, "message": message, "param": None}
+    return {"type": "error", "code": code, "message": message, "param": None, "error": details}

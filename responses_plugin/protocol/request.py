@@ -76,6 +76,16 @@ class ResponsesRequest(WireModel):
         return self.conversation
 
     @property
+    def wants_sealed_reasoning(self) -> bool:
+        """Whether reasoning items are to carry ``encrypted_content``."""
+        return "reasoning.encrypted_content" in self.include
+
+    @property
+    def wants_summary(self) -> bool:
+        """Whether reasoning items are to carry a summary, at whatever length."""
+        return self.reasoning is not None and self.reasoning.summary not in (None, "none")
+
+    @property
     def extra(self) -> dict[str, Any]:
         """Fields beyond the protocol, such as the host's own sampling options."""
         return self.model_extra or {}
