@@ -74,7 +74,8 @@ def curl(port: int) -> str:
     """A command for any POSIX shell."""
     question = {"type": "input_text", "text": "What is the dominant color of this image?"}
     image = {"type": "input_image", "image_url": data_url(red=215, green=30, blue=35)}
-    body = {"model": MODEL, "input": [{"role": "user", "content": [question, image]}]}
+    # A model this small babbles now and then when it is sampled.
+    body = {"model": MODEL, "temperature": 0, "input": [{"role": "user", "content": [question, image]}]}
     return (
         f"curl -s http://{HOST}:{port}/v1/responses -H 'Content-Type: application/json' -d '{json.dumps(body, indent=1)}'"
     )

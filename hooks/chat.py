@@ -34,6 +34,7 @@ from responses_plugin.engine import ChatCall
 from responses_plugin.generation.markup import Markup, MarkupWatch
 from responses_plugin.generation.reader import WholeAnswer, budget_spent, usage_of
 from responses_plugin.generation.thought import split_unclosed_thought
+from responses_plugin.hooks.templates import check_rendering, template_rules
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import SymbolPatch
 from responses_plugin.protocol.errors import RequestError
@@ -102,6 +103,7 @@ def _lower_when_prepared(original: Callable[..., Any]) -> Callable[..., Any]:
             raise generation.refused(error) from error
         prepared.chat_kwargs.update(generation.call.engine_options)
         generation.chat_kwargs = prepared.chat_kwargs
+        check_rendering(engine, prepared.messages, prepared.chat_kwargs)
         return prepared
 
     return prepare
@@ -144,13 +146,16 @@ class _Generation:
         tool_markers = self._tool_markers()
         self.markup = Markup([*(tags or ()), *tool_markers])
         self._watch = MarkupWatch(Markup(tool_markers))
+        self._tag_watch = MarkupWatch(Markup(tags, special_tokens=False)) if tags else None
+        self._prompt_opens_thought: bool | None = None
         self.failure: BaseException | None = None
 
     def settle_on(self, engine: Any, token_limit: int) -> None:
         """Lower the messages for the engine that will answer."""
         self.engine = engine
         self.token_limit = token_limit
-        messages = self.call.lower(EngineFacts(supports_images=bool(getattr(engine, "is_mllm", False))))
+        supports_images = bool(getattr(engine, "is_mllm", False))
+        messages = self.call.lower(EngineFacts(supports_images=supports_images, template=template_rules(engine)))
         message_type = self.server.Message
         self.request.messages = [message_type(**message) for message in messages]
 
@@ -158,12 +163,18 @@ class _Generation:
         """Take note of text as the engine emits it."""
         self.pieces.append(piece)
         self._watch.feed(piece)
+        if self._tag_watch:
+            self._tag_watch.feed(piece)
         if self.call.on_piece is not None:
             self.call.on_piece(piece)
 
     @property
     def markup_seen(self) -> bool:
         return self._watch.seen
+
+    @property
+    def thought_certain(self) -> bool:
+        return self._tag_watch is None or self._tag_watch.seen or self._prompt_opens()
 
     def refused(self, error: BaseException) -> RequestError:
         """The error for an exception of the engine or of its preparation, naming the image it is about."""
@@ -219,7 +230,7 @@ class _Generation:
             text=text,
             reasoning=reasoning or thought,
             calls=[(call.function.name, call.function.arguments) for call in calls or ()],
-            content="" if thought else content or "",
+            content="" if thought and not text else content or "",
         )
 
     def _parse(self, request: Any) -> tuple[str | None, str | None, Any]:
@@ -255,12 +266,20 @@ class _Generation:
     def _split_thought(self, text: str, *, truncated: bool) -> tuple[str, str]:
         """(thought, answer), where the host's whole-text parser took a thought that was cut off for an answer."""
         tags = self._thinking_tags()
-        if not tags or self._thinking_disabled():
+        if not tags or self._thinking_disabled() or tags[1] in "".join(self.pieces):
             return "", text
-        # Absent before release 0.5.0, where a thought that the prompt opened was not told from text either.
-        prompt_opens = getattr(self.server, "_detect_implicit_thinking", lambda engine, kwargs: False)
-        opened = truncated and prompt_opens(self.engine, self.chat_kwargs)
-        return split_unclosed_thought(text, start=tags[0], end=tags[1], opened=opened)
+        opened = self._prompt_opens()
+        thought, answer = split_unclosed_thought(text, start=tags[0], end=tags[1], opened=opened)
+        # A model that stopped by itself in a thought that the prompt opened has answered there.
+        return (thought, text) if opened and not truncated and tags[0] not in text else (thought, answer)
+
+    def _prompt_opens(self) -> bool:
+        """Whether the prompt ends within a thought."""
+        if self._prompt_opens_thought is None:
+            # Absent before release 0.5.0, where such a thought is known by the tag that ends it.
+            detect = getattr(self.server, "_detect_implicit_thinking", lambda engine, kwargs: False)
+            self._prompt_opens_thought = bool(detect(self.engine, self.chat_kwargs))
+        return self._prompt_opens_thought
 
     def _thinking_disabled(self) -> bool:
         # Absent before release 0.4.0, where thinking could not be switched off.
@@ -376,6 +395,10 @@ class HostStream:
     def markup_seen(self) -> bool:
         # An answer that must be JSON is shown once it has been checked.
         return self._generation.markup_seen or self._generation.call.final_format is not None
+
+    @property
+    def thought_certain(self) -> bool:
+        return self._generation.thought_certain
 
     async def begin(self) -> None:
         """Read the first frame, which the host sends before it asks the engine.

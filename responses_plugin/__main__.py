@@ -23,16 +23,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server_flag.serve(arguments[1:])
         return 0
     options = _create_parser().parse_args(arguments)
-    return diagnose(as_json=options.json)
+    return diagnose(model=options.model, as_json=options.json)
 
 
-def diagnose(*, as_json: bool) -> int:
+def diagnose(*, model: str = "", as_json: bool = False) -> int:
     """Print the report of the doctor; the exit code is 1 when serving would fail."""
     # Ahead of the host, which sets the level to INFO: its start-up messages are not for this report.
     logging.basicConfig(level=logging.WARNING)
     from responses_plugin import diagnosis, doctor
 
-    found = diagnosis.diagnose()
+    found = diagnosis.diagnose(model)
     sys.stdout.write((doctor.format_json(found) if as_json else doctor.format_text(found)) + "\n")
     return 1 if found.problem else 0
 
@@ -52,9 +52,11 @@ def _create_parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser(
         "doctor",
         help="tell whether serving would work, without a model",
-        description="Print the host's version, each seam and its state, the registered hooks, tool kinds and plugins. "
+        description="Print the host's version, each seam and its state, the registered hooks, tool kinds and plugins; "
+        "with --model, what the model's chat template refuses and what is done instead. "
         "The exit code is 1 when serving would fail.",
     )
+    doctor.add_argument("--model", metavar="PATH", default="", help="a model folder, of which no weights are read")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 

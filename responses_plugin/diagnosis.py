@@ -19,6 +19,8 @@ from responses_plugin.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from responses_plugin.lowering.template import TemplateRules
+
 logger = logging.getLogger(__name__)
 
 #: The start-up file of the wheel; from Python 3.15 on the interpreter reads the second kind (PEP 829).
@@ -41,20 +43,24 @@ class Diagnosis:
     tool_kinds: Sequence[str] = ()
     #: Where the start-up file is that makes ``vllm-mlx serve`` know the flag; empty when it is missing.
     startup_file: str = ""
+    #: The model folder that was asked about, and what its chat template accepts if that could be found out.
+    model: str = ""
+    template: TemplateRules | None = None
     #: Why serving would fail; empty when it would not.
     problem: str = ""
 
 
-def diagnose() -> Diagnosis:
+def diagnose(model: str = "") -> Diagnosis:
     """Enable the plugin as a server would, note how that goes, and restore everything.
 
-    Needs no model. Never raises for what it is there to find out: a host that is missing or does not fit, and plugins
+    Needs no model, and of ``model``, a folder, only the chat template. Never raises for what it is there to find out: a host that is missing or does not fit, and plugins
     that do not.
     """
     found = Diagnosis(
         plugin_version=responses_plugin.__version__,
         python_version=platform.python_version(),
         startup_file=find_startup_file(),
+        model=model,
     )
     try:
         plugins = runtime.installed_plugins()
@@ -69,6 +75,8 @@ def diagnose() -> Diagnosis:
         found = replace(found, seams=[*command_line, *patches.states()])
         patches.apply()
         patches.revert()
+        if model:
+            found = replace(found, template=runtime.read_template_rules(model))
     except Exception as error:
         logger.debug("serving would fail", exc_info=True)
         return replace(found, problem=_describe_problem(error))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING
 
+from responses_plugin.lowering.template import RULES, matters, refused
 from responses_plugin.runtime import describe_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from responses_plugin.diagnosis import Diagnosis
+    from responses_plugin.lowering.template import TemplateRules
     from responses_plugin.patching import SeamState
 
 _INDENT = "  "
@@ -31,6 +34,7 @@ def format_text(diagnosis: Diagnosis) -> str:
         _align(facts),
         _section("Seams", [(state.seam, str(state)) for state in diagnosis.seams]),
         _section("Hooks", [(hook, ", ".join(names) or "-") for hook, names in diagnosis.hooks.items()]),
+        _section(f"Chat template of {diagnosis.model}", _template_rows(diagnosis.template)),
         f"Serving would fail:\n{diagnosis.problem}" if diagnosis.problem else "Serving would work.",
     ]
     return "\n\n".join(section for section in sections if section)
@@ -50,6 +54,7 @@ def format_json(diagnosis: Diagnosis) -> str:
             "plugins": list(diagnosis.plugins),
             "hooks": {hook: list(names) for hook, names in diagnosis.hooks.items()},
             "tool_kinds": list(diagnosis.tool_kinds),
+            "template": _template_as_json(diagnosis.template),
         },
         indent=2,
     )
@@ -58,6 +63,20 @@ def format_json(diagnosis: Diagnosis) -> str:
 def _seam_as_json(state: SeamState) -> dict[str, str]:
     known = {"reason": state.reason, "expected": state.expected, "found": state.found}
     return {"seam": state.seam, "state": state.status.value} | {name: text for name, text in known.items() if text}
+
+
+def _template_rows(rules: TemplateRules | None) -> list[tuple[str, str]]:
+    if rules is None:
+        return []
+    states = {rule.name: f"refused: {rule.instead}" if rule.instead else "refused" for rule in refused(rules)}
+    return [(rule.what, states.get(rule.name, "accepted")) for rule in RULES if matters(rule, rules)]
+
+
+def _template_as_json(rules: TemplateRules | None) -> dict[str, object] | None:
+    if rules is None:
+        return None
+    placements = [rule.instead for rule in refused(rules) if rule.instead]
+    return {"accepts": dataclasses.asdict(rules), "instead": placements}
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]]) -> str:

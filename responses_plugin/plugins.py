@@ -45,6 +45,7 @@ BUILTIN_PLUGINS = (
     "responses_plugin.hooks.tool_images",
     "responses_plugin.hooks.stale_image_cache",
     "responses_plugin.hooks.batched_prefix_cache",
+    "responses_plugin.hooks.text_route",
     "responses_plugin.hooks.output_items",
     "responses_plugin.hooks.chat",
     "responses_plugin.hooks.endpoints",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from responses_plugin.hooks.host import Host
+    from responses_plugin.lowering.template import TemplateRules
     from responses_plugin.patching import SeamState
 
 logger = logging.getLogger("responses_plugin")
@@ -82,6 +83,13 @@ def command_line_states(host: Host) -> list[SeamState]:
     from responses_plugin.hooks import server_flag
 
     return server_flag.command_line_states(host.cli)
+
+
+def read_template_rules(folder: str) -> TemplateRules:
+    """What the chat template in a model folder accepts. Raises ``ValueError`` where there is none to ask."""
+    from responses_plugin.hooks import templates
+
+    return templates.read_rules(folder)
 
 
 def describe_start(host_version: str, states: Sequence[SeamState], plugin_names: Sequence[str]) -> str:

@@ -84,6 +84,7 @@ class FakeStream:
 
     markup = Markup(["<tool_call>"])
     markup_seen = False
+    thought_certain = True
     token_limit = None
 
     def __init__(self, reply: Reply) -> None:
@@ -204,6 +205,7 @@ class Connection:
         self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         if body is not None:
             self._messages.put_nowait({"type": "http.request", "body": json.dumps(body).encode(), "more_body": False})
+        self._whole = body is not None
         self.sent: list[dict[str, Any]] = []
         #: Open while the client reads; a closed one holds up whoever sends.
         self.reading = asyncio.Event()
@@ -240,7 +242,9 @@ class Connection:
             await asyncio.wait_for(self._news.wait(), 5)
 
     def go_away(self) -> None:
-        """The client closes the connection."""
+        """The client closes the connection; a server may have something left of the body before it says so."""
+        if self._whole:
+            self._messages.put_nowait({"type": "http.request", "body": b"", "more_body": False})
         self._messages.put_nowait({"type": "http.disconnect"})
 
     async def end(self) -> None:

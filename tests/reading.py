@@ -12,12 +12,13 @@ from responses_plugin.context import EngineFacts, RequestContext
 from responses_plugin.kinds.toolset import Declaration, Toolset, parse_tools
 from responses_plugin.lowering.conversation import lower_conversation, require_input
 from responses_plugin.lowering.request import lower_request
+from responses_plugin.lowering.template import TemplateRules
 from responses_plugin.parsing import parse_body, parse_input
 from responses_plugin.plugins import Plugins, load_plugins
 from responses_plugin.protocol.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from responses_plugin.lowering.messages import ChatMessage
     from responses_plugin.protocol.items import Entry, Item
@@ -54,19 +55,27 @@ def read_item(raw: Json) -> Item:
 
 
 def lower_body(
-    body: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True
+    body: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True, template: TemplateRules | None = None
 ) -> tuple[Json, list[ChatMessage]]:
     """A body's chat request and its messages."""
     context, entries = read(body, plugins)
     require_input(entries, context.request.instructions)
     chat = lower_request(context.request, context.toolset)
-    context = replace(context, engine=EngineFacts(supports_images=supports_images))
+    context = replace(context, engine=EngineFacts(supports_images, template or TemplateRules()))
     return chat, lower_conversation(plugins, entries, context)
 
 
-def lower(items: Any, plugins: Plugins = BUILTIN, *, supports_images: bool = True, **fields: Any) -> list[ChatMessage]:
+def lower(
+    items: Any,
+    plugins: Plugins = BUILTIN,
+    *,
+    supports_images: bool = True,
+    template: TemplateRules | None = None,
+    **fields: Any,
+) -> list[ChatMessage]:
     """The messages of a request with these items."""
-    return lower_body({"model": "m", "input": items, **fields}, plugins, supports_images=supports_images)[1]
+    body = {"model": "m", "input": items, **fields}
+    return lower_body(body, plugins, supports_images=supports_images, template=template)[1]
 
 
 def refusal(body: Any, *, supports_images: bool = True) -> RequestError:
@@ -74,6 +83,15 @@ def refusal(body: Any, *, supports_images: bool = True) -> RequestError:
     with pytest.raises(RequestError) as caught:
         lower_body(body, supports_images=supports_images)
     return caught.value
+
+
+def error_of(function: Callable[..., object], *args: Any, **kwargs: Any) -> RequestError | None:
+    """The error that a call is refused with, if it is; any other exception is not caught."""
+    try:
+        function(*args, **kwargs)
+    except RequestError as error:
+        return error
+    return None
 
 
 def user(content: Any) -> Json:

@@ -14,22 +14,19 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from responses_plugin.images import FORMATS, check_image_url, label_as_image
-from responses_plugin.protocol.errors import RequestError
 from tests.images import data_url, image_bytes
-from tests.reading import image, refusal, text, user
+from tests.reading import error_of, image, refusal, text, user
 
 PATH = "input[0].content[1].image_url"
 
 
 def problem(url: str) -> str | None:
     """Why a URL is refused, the place and the advice left out; None if it is not."""
-    try:
-        check_image_url(url, PATH)
-    except RequestError as error:
-        assert (error.status, error.param, error.code) == (400, PATH, "invalid_image")
-        _, _, told = error.message.partition("cannot be used: ")
-        return told.partition(";")[0]
-    return None
+    error = error_of(check_image_url, url, PATH)
+    if error is None:
+        return None
+    assert (error.status, error.param, error.code) == (400, PATH, "invalid_image")
+    return error.message.partition("cannot be used: ")[2].partition(";")[0]
 
 
 def as_data_url(data: bytes, label: str = "image/png") -> str:

@@ -205,7 +205,7 @@ def test_two_plugins_that_claim_one_part_type_stop_the_start() -> None:
         return [ContentPartKind("input_text", Part, lambda part: text_part("x"))]
 
     with pytest.raises(
-        PluginError, match="two plugins claim the content part type 'input_text': lowering.parts and acme"
+        PluginError, match=r"two plugins claim the content part type 'input_text': lowering\.parts and acme"
     ):
         load(acme=plugin(responses_content_parts))
 

@@ -19,7 +19,7 @@ from tests.openai_oracle import read_events, read_response
 from tests.sse import read_stream, terminal_response
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     import httpx
     from fastapi import Request
@@ -408,6 +408,31 @@ async def test_a_bad_body_never_reaches_the_host(body: bytes, stream: bool) -> N
     assert answer.status_code == 400
     assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
     assert host.calls == []
+
+
+@pytest.mark.parametrize("said", [True, False], ids=["length said", "length not said"])
+async def test_a_body_over_the_limit_is_refused_while_it_comes(said: bool) -> None:
+    """With a 413 that says what to do, before the rest of it is taken; one at the limit is answered."""
+
+    async def body(size: int) -> AsyncIterator[bytes]:
+        nonlocal taken
+        start, end = b'{"model": "m", "input": "', b'"}'
+        yield start
+        for _ in range(size - len(start) - len(end)):
+            taken += 1
+            yield b"x"
+        yield end
+
+    host = FakeHost()
+    async with serving(host, max_body_bytes=1000) as client:
+        for size, status in ((1000, 200), (1500, 413)):
+            taken = 0
+            headers = {"content-type": "application/json", **({"content-length": str(size)} if said else {})}
+            answer = await client.post("/v1/responses", content=body(size), headers=headers)
+            assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "request_too_large"
+    assert taken <= 1000
+    assert len(host.calls) == 1
 
 
 @streamed

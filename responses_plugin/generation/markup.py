@@ -15,9 +15,9 @@ _LONGEST_SPECIAL = 44
 class Markup:
     """The markers of one answer: literal strings, and special tokens of any name."""
 
-    def __init__(self, markers: Iterable[str] = ()) -> None:
+    def __init__(self, markers: Iterable[str] = (), *, special_tokens: bool = True) -> None:
         self._markers = tuple(dict.fromkeys(markers))
-        self._pattern = re.compile("|".join([*map(re.escape, self._markers), _SPECIAL]))
+        self._pattern = re.compile("|".join([*map(re.escape, self._markers), *([_SPECIAL] if special_tokens else [])]))
         self._first_characters = frozenset("<").union(marker[0] for marker in self._markers)
         #: No marker is longer than this.
         self.longest = max(_LONGEST_SPECIAL, *map(len, self._markers)) if self._markers else _LONGEST_SPECIAL

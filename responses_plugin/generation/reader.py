@@ -45,6 +45,12 @@ class Source(Protocol):
         """Whether the text after the thought holds a marker by now."""
 
     @property
+    def thought_certain(self) -> bool:
+        """Whether what is reported as reasoning is a thought. It may be the answer of a model that did not think, as
+        long as no tag has come and the prompt opened none.
+        """
+
+    @property
     def token_limit(self) -> int | None:
         """How many tokens the answer may have; None where that is not known."""
 
@@ -111,6 +117,7 @@ class ChunkReader:
         self._source = source
         self._text = _Text(source.markup)
         self._thought: TextGate | None = None
+        self._doubtful: list[str] = []
         self._fragments = CallAssembler()
         self._calls: list[str] = []
         self._finish_reason: str | None = None
@@ -134,6 +141,8 @@ class ChunkReader:
             # The two names of the reasoning channel, by release.
             if reasoning := delta.get("reasoning_content") or delta.get("reasoning"):
                 yield from self._thought_of(self._think(reasoning))
+            if self._doubtful and self._source.thought_certain:
+                yield from self._thought_of(self._think(""))
             if (content := delta.get("content")) and (certain := self._say(content)):
                 self._thought = None
                 yield TextDelta(certain)
@@ -163,15 +172,26 @@ class ChunkReader:
 
     def _end_thought(self, whole: WholeAnswer | None) -> Iterator[GenerationEvent]:
         """What of the thought has not been shown: an incremental parser takes talk about calls for a call."""
+        gate = self._thought or TextGate()
+        if whole is None:
+            # Nobody can tell better, so it is what the host takes it for.
+            yield from self._thought_of(gate.feed("".join(self._doubtful)))
         # A thought that something came after is closed already.
-        if whole and (self._thought or not self.reasoning):
-            yield from self._thought_of((self._thought or TextGate()).settle(whole.reasoning))
+        elif self._thought or not self.reasoning:
+            yield from self._thought_of(gate.settle(whole.reasoning))
         self._thought = None
+        self._doubtful = []
 
     def _think(self, text: str) -> str:
         """What of the thought is certain now."""
         if self._thought is None:
             self._thought = TextGate()
+        if not self._source.thought_certain:
+            self._doubtful.append(text)
+            return ""
+        if self._doubtful:
+            text = "".join([*self._doubtful, text])
+            self._doubtful = []
         return self._thought.feed(text)
 
     def _thought_of(self, certain: str) -> Iterator[GenerationEvent]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
+from typing_extensions import Self
 
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.kinds.custom import CUSTOM
@@ -18,20 +19,33 @@ _MEMBERS = {kind.type: kind for kind in (FUNCTION, CUSTOM)}
 
 
 class NamespaceTool(Tool):
-    """``description`` is about the group; each member has its own."""
+    """``description`` is about the group; each member has its own. Members of other kinds are not offered."""
 
     type: Literal["namespace"]
     name: str = Field(min_length=1)
     description: str | None = None
-    tools: list[dict[str, Any]] = []
+    tools: list[SerializeAsAny[Tool]] = []
+
+    @classmethod
+    def parse(cls, data: Any, path: str) -> Self:
+        """Each member is parsed as what it is, at its place."""
+        members = require_object(data, path).get("tools")
+        if isinstance(members, list):
+            parsed = [_parse_member(member, f"{path}.tools[{index}]") for index, member in enumerate(members)]
+            data = {**data, "tools": parsed}
+        return super().parse(data, path)
+
+
+def _parse_member(raw: Any, path: str) -> Tool:
+    member = Tool.parse(require_object(raw, path), path)
+    kind = _MEMBERS.get(member.type)
+    return kind.tool.parse(raw, path) if kind else member
 
 
 def _functions(tool: NamespaceTool) -> Iterable[Function]:
-    for index, raw in enumerate(tool.tools):
-        path = f"{tool.name}.tools[{index}]"
-        kind = _MEMBERS.get(Tool.parse(require_object(raw, path), path).type)
-        if kind is not None:
-            for function in kind.functions(kind.tool.parse(raw, path)):
+    for member in tool.tools:
+        if kind := _MEMBERS.get(member.type):
+            for function in kind.functions(member):
                 yield replace(function, namespace=tool.name, kind=kind)
 
 

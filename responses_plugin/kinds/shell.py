@@ -49,18 +49,12 @@ class ShellResult(WireModel):
 
 
 class ShellCallOutput(ToolOutput):
+    """``output`` holds one result for each command, not content parts."""
+
     content_fields = ()
 
     type: Literal["shell_call_output"]
-    results: list[ShellResult] = []
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_results(cls, data: Any) -> Any:
-        """``output`` is an array of results here, not of content parts."""
-        if isinstance(data, dict) and isinstance(data.get("output"), list):
-            return {**data, "output": "", "results": data["output"]}
-        return data
+    output: str | list[ShellResult] = ""  # type: ignore[assignment]
 
 
 def _shell_functions(tool: ShellTool) -> Iterable[Function]:
@@ -87,7 +81,7 @@ def _shell_history_call(call: ShellCall) -> tuple[str, str]:
 
 
 def _shell_history_output(output: ShellCallOutput) -> str | list[Any]:
-    return "\n".join(result.text() for result in output.results) if output.results else output.output
+    return output.output if isinstance(output.output, str) else "\n".join(result.text() for result in output.output)
 
 
 SHELL = ToolKind(

@@ -13,15 +13,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from responses_plugin.context import RequestContext
+from responses_plugin.images import check_image_url, label_as_image
 from responses_plugin.lowering.messages import ChatMessage, note
 from responses_plugin.lowering.parts import as_json
 from responses_plugin.protocol.items import Item, note_fields
+from responses_plugin.protocol.wire import wrong_type
 
 logger = logging.getLogger(__name__)
 
 #: Text without any white space that is longer than this is data, not something to read.
 _LONGEST_WORD = 1000
 _BLANK = re.compile(r"\s")
+_IMAGE_NOT_SHOWN = "[Its image is not shown because this model cannot see images]"
 
 
 def lower_other_item(item: Item, context: RequestContext) -> list[ChatMessage]:
@@ -45,33 +48,45 @@ def _nothing(item: Item, context: RequestContext) -> list[ChatMessage]:
 def _agent_message(item: Item, context: RequestContext) -> list[ChatMessage]:
     """A message between agents. What Codex calls its encrypted content is text that this server once generated."""
     fields = item.wire()
-    parts = fields.get("content") or []
-    texts = [part.get("text") or part.get("encrypted_content") for part in parts if isinstance(part, dict)]
+    content = fields.get("content", [])
     label = f"message from {fields.get('author', 'an agent')} to {fields.get('recipient', 'this agent')}"
-    return [note(label, "\n".join(text for text in texts if isinstance(text, str)))]
+    return [note(label, "\n".join(map(_agent_text, content if isinstance(content, list) else [content])))]
+
+
+def _agent_text(part: Any) -> str:
+    text = part.get("text") or part.get("encrypted_content") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else as_json(_readable(part))
 
 
 def _generated_image(item: Item, context: RequestContext) -> list[ChatMessage]:
     fields = note_fields(item)
-    result = fields.pop("result", None)
-    url = f"data:image/png;base64,{result}" if isinstance(result, str) else None
-    return _with_image(item, fields, url, context)
+    result = fields.pop("result", None) or None  # empty while it is not there yet
+    url = f"data:image/png;base64,{result}" if isinstance(result, str) else result
+    return _with_image(item, fields, url, context.at(f"{context.path}.result"))
 
 
 def _computer_output(item: Item, context: RequestContext) -> list[ChatMessage]:
     fields = note_fields(item)
     output = fields.get("output")
     url = None
-    if isinstance(output, dict) and (url := output.get("image_url")):
-        fields["output"] = {**output, "image_url": "shown below"}
-    return _with_image(item, fields, url, context)
+    if isinstance(output, dict):
+        url = output.get("image_url")
+        fields["output"] = {key: value for key, value in output.items() if key != "image_url"}
+    return _with_image(item, fields, url, context.at(f"{context.path}.output.image_url"))
 
 
-def _with_image(item: Item, fields: dict[str, Any], url: str | None, context: RequestContext) -> list[ChatMessage]:
-    messages = [_json_note(item, fields)]
-    if url is not None and context.engine.supports_images:
-        messages.append({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
-    return messages
+def _with_image(item: Item, fields: dict[str, Any], url: Any, context: RequestContext) -> list[ChatMessage]:
+    """The note, and the image right after it; ``context`` is at the image."""
+    about = _json_note(item, fields)
+    if url is None:
+        return [about]
+    if not isinstance(url, str):
+        raise wrong_type(context.path, "a string", url)
+    check_image_url(url, context.path)
+    if not context.engine.supports_images:
+        return [{**about, "content": f"{about['content']}\n{_IMAGE_NOT_SHOWN}"}]
+    image = {"type": "image_url", "image_url": {"url": label_as_image(url)}}
+    return [about, {"role": "user", "content": [image]}]
 
 
 _SPECIAL: Mapping[str, Callable[[Item, RequestContext], list[ChatMessage]]] = {

@@ -23,7 +23,7 @@ from responses_plugin.lowering.messages import (
 )
 
 #: Renders messages and tools as the engine would, generation prompt included; raises what the template raises.
-Render = Callable[[list[ChatMessage], list[dict[str, Any]] | None], str]
+Render = Callable[[Sequence[Mapping[str, Any]], list[dict[str, Any]] | None], str]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Rule:
     name: str
     #: What the template accepts, or not.
     what: str
-    #: What lowering does where it does not.
+    #: What lowering does where it does not; empty where it does the same for every template.
     instead: str
     #: All must come out whole, with and without tools.
     conversations: Sequence[list[ChatMessage]]
@@ -117,7 +117,7 @@ _TOOLS_WORK = {"tool_exchange": True}
 
 RULES: Sequence[Rule] = (
     Rule("string_content", "content that is a string", "text is sent as a list of parts", [[_ASK]]),
-    Rule("images", "images", "none: a model that sees them needs another template", [[_ASK_WITH_IMAGE]]),
+    Rule("images", "images", "", [[_ASK_WITH_IMAGE]]),
     Rule(
         "system_message",
         "a system message",
@@ -134,7 +134,7 @@ RULES: Sequence[Rule] = (
     Rule(
         "late_system_message",
         "a system message in the middle",
-        "late system and developer messages are user turns, as for every template",
+        "",
         [[_ASK, _ANSWER, _SYSTEM, _ASK_MORE]],
     ),
     Rule(
@@ -153,7 +153,7 @@ RULES: Sequence[Rule] = (
     Rule(
         "declared_tools",
         "declarations of tools",
-        "none: the model is not told of its tools, and needs another template for them",
+        "tools are declared all the same, but the model does not see them",
         [[_ASK]],
         names_tools=True,
     ),
@@ -173,7 +173,7 @@ RULES: Sequence[Rule] = (
     Rule(
         "list_in_tool_turn",
         "a list of parts as a result",
-        "results are strings, as for every template",
+        "",
         [[_ASK, _CALL, _result(_ID, [text_part("tweezlebop")])]],
         given=_TOOLS_WORK,
     ),
@@ -201,14 +201,14 @@ RULES: Sequence[Rule] = (
     Rule(
         "text_beside_call",
         "text and a call in one assistant turn",
-        "the text is an assistant turn of its own before the call",
+        "the text comes first, in an assistant turn of its own, if the template takes that",
         [[_ASK, _CALL_WITH_TEXT, _RESULT]],
         given=_TOOLS_WORK,
     ),
     Rule(
         "text_before_call",
         "an assistant turn right before a call",
-        "none: text beside a call is lost in this template",
+        "text stays beside the call, so this template leaves it out",
         [[_ASK, _ANSWER, _CALL, _RESULT, assistant_text("mumblecroft"), _ASK_MORE]],
         given={**_TOOLS_WORK, "text_beside_call": False},
     ),
@@ -225,24 +225,32 @@ def probe_template(render: Render) -> TemplateRules | None:
     else:
         return None
     for rule in RULES:
-        if all(getattr(rules, name) is known for name, known in rule.given.items()):
+        if matters(rule, rules):
+            # What lowering does not send need not be accepted.
+            conversations = [each for each in rule.conversations if rules.system_message or each[0] is not _SYSTEM]
             accepted = all(
                 _comes_out(render, _sent(conversation, rules), tools, names_tools=rule.names_tools)
-                for conversation in rule.conversations
+                for conversation in conversations
                 for tools in offers
             )
             rules = replace(rules, **{rule.name: accepted and getattr(rules, rule.name)})
     return rules
 
 
+def matters(rule: Rule, rules: TemplateRules) -> bool:
+    """Whether a rule says anything about a template with these rules."""
+    return all(getattr(rules, name) is known for name, known in rule.given.items())
+
+
 def refused(rules: TemplateRules) -> list[Rule]:
-    """The rules that a template has, in the order of the table."""
+    """What a template does not accept, in the order of the table."""
     return [rule for rule in RULES if not getattr(rules, rule.name)]
 
 
 def describe(rules: TemplateRules) -> str:
-    """What a template refuses and what is done instead, as one line for the log."""
-    return "; ".join(f"refuses {rule.what} ({rule.instead})" for rule in refused(rules)) or "takes messages as they are"
+    """What is placed otherwise for a template, as one line for the log."""
+    chosen = [f"refuses {rule.what} ({rule.instead})" for rule in refused(rules) if rule.instead]
+    return "; ".join(chosen) or "takes messages as they are"
 
 
 def _sent(conversation: list[ChatMessage], rules: TemplateRules) -> list[ChatMessage]:

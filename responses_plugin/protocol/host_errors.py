@@ -67,6 +67,12 @@ def engine_error(error: BaseException) -> RequestError:
             param="input",
             code="invalid_image_url",
         )
+    if "TemplateError" in kinds:
+        return RequestError(
+            f"The chat template of this model refuses the conversation: {text[:300]}",
+            param="input",
+            code="invalid_prompt",
+        )
     if kinds & _DOWNLOAD_ERRORS:
         return RequestError(
             f"A remote image could not be downloaded: {text[:300]}", param="input", code="failed_to_download_image"

@@ -25,6 +25,7 @@ from responses_plugin.generation.json_text import unwrap_single_string
 from responses_plugin.kinds.function import FUNCTION
 from responses_plugin.protocol.events import TERMINAL
 from responses_plugin.protocol.response import Usage
+from responses_plugin.protocol.sealed import unseal
 from tests.generation.building import (
     COMPLETED_AT,
     CREATED_AT,
@@ -227,6 +228,39 @@ def test_a_thought_two_calls_and_a_text() -> None:
     read_events(read(made))
 
 
+def test_a_thought_with_a_summary() -> None:
+    """Where a summary is asked for, the beginning of the thought stands in for it, once the thought is whole."""
+    words = "thinking " * 200
+    for text, short in (("Hm.", "Hm."), (words, words[:499].rsplit(maxsplit=1)[0] + " …")):
+        made = build([ReasoningDelta(text), TextDelta("Yes."), FINISHED], reasoning={"summary": "auto"})
+        assert types(made)[5:11] == [
+            *("reasoning_text.done", "content_part.done"),
+            *("reasoning_summary_part.added", "reasoning_summary_text.delta", "reasoning_summary_text.done"),
+            "reasoning_summary_part.done",
+        ]
+        assert items(made)[0]["summary"] == [{"type": "summary_text", "text": short}]
+        assert items(made)[0]["content"] == [{"type": "reasoning_text", "text": text}]
+        read_events(read(made))
+
+
+@pytest.mark.parametrize("reasoning", [None, {}, {"effort": "high"}, {"summary": "none"}, {"summary": None}])
+def test_a_thought_without_a_summary(reasoning: Any) -> None:
+    """Nobody asked for one; the list of them is there, and empty."""
+    made = build([ReasoningDelta("Hm."), FINISHED], reasoning=reasoning)
+    assert items(made)[0]["summary"] == []
+    assert not any("summary" in event["type"] for event in made)
+
+
+def test_a_thought_that_is_sealed() -> None:
+    """Where it is asked for, a thought carries a blob that gives it back, however it was cut; else there is none."""
+    include = ["reasoning.encrypted_content"]
+    made = build([ReasoningDelta("Hm, "), ReasoningDelta("well."), FINISHED], include=include)
+    assert unseal(items(made)[0]["encrypted_content"]) == "Hm, well."
+    assert terminal(made)["output"][0] == items(made)[0]
+    read_events(read(made))
+    assert "encrypted_content" not in items(build([ReasoningDelta("Hm."), FINISHED]))[0]
+
+
 def test_a_custom_call() -> None:
     """Its input is streamed raw while the JSON arrives, and no event of a function call is sent for it."""
     made = build([*call("apply_patch", '{"input": "*** Begin', " Patch\\n", '*** End Patch"}'), FINISHED])
@@ -393,10 +427,12 @@ def test_a_budget_that_ran_out_before_anything_came() -> None:
 
 
 def test_a_failed_response_says_why() -> None:
-    """``response.failed`` is the terminal event, with the error and what had come by then."""
+    """``response.failed`` is the terminal event, with the error and what had come by then; ``error`` announces it."""
     made = build([TextDelta("Hel"), Failed("Too long.", "context_length_exceeded")])
     response = terminal(made)
-    assert made[-1]["type"] == "response.failed"
+    assert types(made)[-3:] == ["output_item.done", "error", "failed"]
+    assert (made[-2]["code"], made[-2]["message"]) == ("context_length_exceeded", "Too long.")
+    assert made[-2]["error"]["code"] == "context_length_exceeded"
     assert response["status"] == "failed"
     assert response["error"] == {"code": "context_length_exceeded", "message": "Too long."}
     assert (response["incomplete_details"], response["completed_at"], response["usage"]) == (None, None, None)

@@ -67,6 +67,7 @@ class FakeSource:
     def __init__(self, *, whole: WholeAnswer | None = None, markup_seen: bool = False) -> None:
         self.markup = MARKUP
         self.markup_seen = markup_seen
+        self.thought_certain = True
         self.token_limit: int | None = None
         self.answer = whole
 
@@ -229,6 +230,37 @@ def test_a_thought_is_shown_as_it_comes(name: str) -> None:
         ReasoningDelta(" <"),
         TextDelta("Yes."),
     ]
+
+
+def test_a_thought_that_is_not_certain_waits() -> None:
+    """What may be an answer after all is shown as a thought once it is known to be one, all of it at once."""
+    source = FakeSource()
+    source.thought_certain = False
+    reader = ChunkReader(source)
+    assert [*reader.feed(thought("Hm, ")), *reader.feed(thought("well"))] == []
+    source.thought_certain = True
+    assert list(reader.feed(thought(". "))) == [ReasoningDelta("Hm, well.")]
+    assert list(reader.feed(thought("So"))) == [ReasoningDelta(" So")]
+    assert list(reader.feed(said("Yes."))) == [TextDelta("Yes.")]
+
+
+def test_a_thought_that_was_none_is_the_answer() -> None:
+    """A model that did not think is taken by its answer, as the whole-text parser reads it."""
+    source = FakeSource(whole=WholeAnswer("Hello there.", "", [], "Hello there."))
+    source.thought_certain = False
+    events = events_of([thought("Hello "), thought("there."), ended(), COUNTS], source)
+    assert events[:-1] == [TextDelta("Hello there.")]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].usage.reasoning_tokens == 0
+
+
+def test_a_thought_that_nobody_can_judge_is_what_the_host_takes_it_for() -> None:
+    """Where the whole text cannot be asked for, what was held back is not lost."""
+    source = FakeSource()
+    source.thought_certain = False
+    events = events_of([thought(" Hm, "), thought("well."), said("{}"), ended()], source)
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm, well."
+    assert shown(events) == "{}"
 
 
 def test_thoughts_around_a_call_are_items_of_their_own() -> None:

@@ -151,6 +151,30 @@ async def test_a_stream_says_what_the_whole_answer_says(parser, reasoning_parser
             assert without_ids(terminal_response(events)) == without_ids(whole.json()), f"{label}: {pieces}"
 
 
+@pytest.mark.parametrize("opens_thinking", [False, True], ids=["closed", "opened"])
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+@pytest.mark.parametrize(
+    "text", ["All done.", "<think>\nhm", "hm\n</think>\n\nDone.", "<think>\nhm\n</think>\n\nDone."]
+)
+async def test_thoughts_with_and_without_tags_are_the_same_both_ways(text, finish_reason, opens_thinking):
+    """A model that does not think, one that is cut off while it does, and one whose prompt opened the thought."""
+    with ScriptedHost(
+        Script(list(text), finish_reason=finish_reason), reasoning_parser="qwen3", opens_thinking=opens_thinking
+    ) as host:
+        whole = await host.post(input="go")
+        events = await host.stream(input="go")
+    assert without_ids(terminal_response(events)) == without_ids(whole.json())
+    if "Done." in text:
+        assert "Done." in json.dumps([item for item in whole.json()["output"] if item["type"] == "message"])
+
+
+async def test_an_answer_without_a_thought_is_no_thought():
+    """A thinking model that answers at once, with a prompt that opened no thought."""
+    with ScriptedHost(Script(list("All done.")), reasoning_parser="qwen3") as host:
+        _, items = without_ids(terminal_response(await host.stream(input="go")))
+    assert [item["type"] for item in items] == ["message"]
+
+
 @pytest.mark.parametrize("parser", PARSERS)
 async def test_calls_are_understood(parser):
     """With every parser a call is a call of the declared kind, with its text before it."""

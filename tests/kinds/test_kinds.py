@@ -24,8 +24,16 @@ def shown(kind: Any, **tool: Any) -> Any:
 
 def test_item_types_are_those_of_the_protocol() -> None:
     """Each kind has a call and an output of its own, which clients tell apart by type."""
-    assert (FUNCTION.type, FUNCTION.call_type, FUNCTION.output_type) == ("function", "function_call", "function_call_output")
-    assert (CUSTOM.type, CUSTOM.call_type, CUSTOM.output_type) == ("custom", "custom_tool_call", "custom_tool_call_output")
+    assert (FUNCTION.type, FUNCTION.call_type, FUNCTION.output_type) == (
+        "function",
+        "function_call",
+        "function_call_output",
+    )
+    assert (CUSTOM.type, CUSTOM.call_type, CUSTOM.output_type) == (
+        "custom",
+        "custom_tool_call",
+        "custom_tool_call_output",
+    )
 
 
 def test_an_output_model_names_its_type() -> None:
@@ -77,6 +85,8 @@ def test_free_text_needs_no_words(format: dict[str, Any]) -> None:
 
 def test_a_call_is_the_arguments_that_the_model_wrote() -> None:
     """A function's are a string already; a custom call's input becomes the value of the one parameter."""
+    assert FUNCTION.history_call
+    assert CUSTOM.history_call
     call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": '{"at": "sky"}'}
     assert FUNCTION.history_call(read_item(call)) == ("look", '{"at": "sky"}')
     custom = {"type": "custom_tool_call", "call_id": "a", "name": "run", "input": 'print("é")\n'}

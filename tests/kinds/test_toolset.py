@@ -186,7 +186,11 @@ def test_allowed_tools_leave_only_those() -> None:
         ({"type": "allowed_tools", "tools": 5}, "tool_choice.tools", "invalid_type"),
         ({"type": "allowed_tools", "tools": [5]}, "tool_choice.tools[0]", "invalid_type"),
         ({"type": "allowed_tools", "mode": "none", "tools": [LOOK]}, "tool_choice.mode", "invalid_value"),
-        ({"type": "allowed_tools", "tools": [LOOK, {"type": "custom"}]}, "tool_choice.tools[1].name", "missing_required_parameter"),
+        (
+            {"type": "allowed_tools", "tools": [LOOK, {"type": "custom"}]},
+            "tool_choice.tools[1].name",
+            "missing_required_parameter",
+        ),
         ({"type": "allowed_tools", "tools": [{"type": "custom", "name": "nobody"}]}, "tool_choice", "invalid_value"),
         ({"type": "allowed_tools", "mode": "required", "tools": [SEARCH]}, "tool_choice", "invalid_value"),
     ],

@@ -75,15 +75,12 @@ def _part(draw: Draw, to: Conversation, kinds: Sequence[str]) -> Json:
     kind = draw(st.sampled_from(kinds))
     if kind == "image":
         url = to.image()
-        return draw(
-            st.sampled_from(
-                [
-                    {"type": "input_image", "image_url": url},
-                    {"type": "input_image", "image_url": {"url": url}, "detail": "high"},
-                    {"type": "image_url", "image_url": {"url": url}},
-                ]
-            )
-        )
+        forms: list[Json] = [
+            {"type": "input_image", "image_url": url},
+            {"type": "input_image", "image_url": {"url": url}, "detail": "high"},
+            {"type": "image_url", "image_url": {"url": url}},
+        ]
+        return forms[draw(st.integers(0, len(forms) - 1))]
     if kind == "unknown":
         return {"type": "hologram", "data": {"deep": [None, to.mark()]}}
     if kind == "refusal":
@@ -98,8 +95,8 @@ def _content(draw: Draw, to: Conversation, kinds: Sequence[str]) -> Any:
 
 
 def _message(draw: Draw, to: Conversation, role: str, kinds: Sequence[str]) -> Json:
-    item = {"role": role, "content": _content(draw, to, kinds)}
-    return draw(st.sampled_from([item, {**item, "type": "message"}, {**item, "type": "message", "id": None, "status": "completed"}]))
+    forms: list[Json] = [{}, {"type": "message"}, {"type": "message", "id": None, "status": "completed"}]
+    return {**forms[draw(st.integers(0, len(forms) - 1))], "role": role, "content": _content(draw, to, kinds)}
 
 
 def user_message(draw: Draw, to: Conversation) -> Json:
@@ -116,21 +113,38 @@ def system_message(draw: Draw, to: Conversation) -> Json:
 
 def reasoning(draw: Draw, to: Conversation) -> Json:
     if draw(st.booleans()):
-        return {"type": "reasoning", "summary": [{"type": "summary_text", "text": to.mark()}], "encrypted_content": "blob"}
+        return {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": to.mark()}],
+            "encrypted_content": "blob",
+        }
     content = [{"type": "reasoning_text", "text": to.mark()} for _ in range(draw(st.integers(1, 2)))]
-    return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "short"}], "content": content}
+    return {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "short"}],
+        "content": content,
+    }
 
 
 def tool_call(draw: Draw, to: Conversation, call_id: str) -> Json:
     name = draw(st.sampled_from(_NAMES))
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["function", "custom", "shell", "apply_patch"]))
+    if kind == "shell":
+        return {"type": "shell_call", "call_id": call_id, "action": {"commands": [to.mark()], "timeout_ms": None}}
+    if kind == "apply_patch":
+        return {"type": "apply_patch_call", "call_id": call_id, "operation": {"type": "delete_file", "path": to.mark()}}
+    if kind == "custom":
         return {"type": "custom_tool_call", "call_id": call_id, "name": name, "input": f'"{to.mark()}\\ é\n'}
     arguments = draw(st.sampled_from(['{"at": "%s"}', '{"at": "%s', "%s"])) % to.mark()
     return {"type": "function_call", "id": "fc_1", "call_id": call_id, "name": name, "arguments": arguments}
 
 
 def tool_output(draw: Draw, to: Conversation, call_id: str) -> Json:
-    kind = draw(st.sampled_from(["function_call_output", "custom_tool_call_output"]))
+    kind = draw(st.sampled_from(["function", "custom_tool", "apply_patch", "shell"])) + "_call_output"
+    if kind == "shell_call_output":
+        results = [{"stdout": to.mark(), "stderr": to.mark(), "outcome": {"type": "exit", "exit_code": 0}}]
+        return {"type": kind, "call_id": call_id, "output": results}
     value: Any = to.mark() if draw(st.booleans()) else None
     if value is None:
         # Texts are joined before what is kept as JSON, so marks are handed out in that order.
@@ -141,7 +155,12 @@ def tool_output(draw: Draw, to: Conversation, call_id: str) -> Json:
 
 
 def unknown_item(draw: Draw, to: Conversation) -> Json:
-    return {"type": draw(st.sampled_from(_UNKNOWN_ITEMS)), "id": "x_1", "status": "completed", "action": {"q": [to.mark()]}}
+    return {
+        "type": draw(st.sampled_from(_UNKNOWN_ITEMS)),
+        "id": "x_1",
+        "status": "completed",
+        "action": {"q": [to.mark()]},
+    }
 
 
 # --- Conversations --------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_instructions_and_opening_messages_are_one_system_message() -> None:
 
 
 @pytest.mark.parametrize(("fields", "items"), [({}, [user("hi")]), ({"instructions": ""}, [developer(""), user("hi")])])
-def test_without_instructions_there_is_no_system_message(fields: dict[str, str], items: list[Any]) -> None:
+def test_without_instructions_there_is_no_system_message(fields: Any, items: list[Any]) -> None:
     """An empty one would only take the place of the template's own default."""
     assert lower(items, **fields) == [{"role": "user", "content": "hi"}]
 
@@ -216,7 +216,9 @@ def test_an_empty_output_is_an_output(kind: str, value: dict[str, Any]) -> None:
 
 def test_a_custom_output_answers_only_by_its_id() -> None:
     """Clients that switch a tool's kind in mid-session answer a call of the one kind with an output of the other."""
-    assert lower([call("a"), {"type": "custom_tool_call_output", "call_id": "a", "output": "done"}])[1:] == [tool("a", "done")]
+    assert lower([call("a"), {"type": "custom_tool_call_output", "call_id": "a", "output": "done"}])[1:] == [
+        tool("a", "done")
+    ]
 
 
 # --- Items of plugins -----------------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ from tests.reading import call, chat_call, lower, output, read_item, user
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 @pytest.mark.parametrize("type", [{}, {"type": "message"}, {"type": None}])
-@pytest.mark.parametrize("content", ["hi", [{"type": "input_text", "text": "hi"}], [{"type": "output_text", "text": "hi"}]])
+@pytest.mark.parametrize(
+    "content", ["hi", [{"type": "input_text", "text": "hi"}], [{"type": "output_text", "text": "hi"}]]
+)
 def test_messages_are_read_in_every_form(role: str, type: dict[str, Any], content: Any) -> None:
     """With and without a type, as a string and as parts, whatever name the texts go by."""
     item = {**type, "role": role, "content": content}
@@ -41,10 +43,22 @@ def test_an_output_message_is_read_as_it_was_returned() -> None:
 @pytest.mark.parametrize(
     ("fields", "thought"),
     [
-        ({"content": [{"type": "reasoning_text", "text": "raw"}], "summary": [{"type": "summary_text", "text": "s"}]}, "raw"),
+        (
+            {
+                "content": [{"type": "reasoning_text", "text": "raw"}],
+                "summary": [{"type": "summary_text", "text": "s"}],
+            },
+            "raw",
+        ),
         ({"content": None, "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "blob"}, "s"),
-        ({"content": [], "summary": [{"type": "summary_text", "text": "s"}, {"type": "summary_text", "text": "t"}]}, "s\nt"),
-        ({"content": [{"type": "reasoning_text", "text": "a"}, {"type": "picture", "n": 1}]}, 'a\n{"type": "picture", "n": 1}'),
+        (
+            {"content": [], "summary": [{"type": "summary_text", "text": "s"}, {"type": "summary_text", "text": "t"}]},
+            "s\nt",
+        ),
+        (
+            {"content": [{"type": "reasoning_text", "text": "a"}, {"type": "picture", "n": 1}]},
+            'a\n{"type": "picture", "n": 1}',
+        ),
     ],
 )
 def test_reasoning_goes_to_the_reasoning_slot(fields: dict[str, Any], thought: str) -> None:
@@ -85,7 +99,7 @@ def test_names_the_host_refuses_are_mapped_in_the_history_too() -> None:
     assert made["function"]["name"] == host_name("files.list") != "files.list"
 
 
-UNKNOWN = [
+UNKNOWN: list[dict[str, Any]] = [
     {"type": "telepathy_call", "id": "tp_1", "status": "completed", "action": {"type": "search", "query": "vllm"}},
     {"type": "acme:thing", "content": ["é", None, {"deep": 1}], "summary": 5, "output": {}, "role": "x", "name": []},
 ]

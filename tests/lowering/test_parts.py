@@ -28,7 +28,7 @@ def render(messages: list[ChatMessage]) -> str:
     """The prompt that the tiny model's chat template makes of these messages."""
     template = Path(checkpoints.__file__).parent / "tiny_vlm" / "chat_template.jinja"
     ready = [build_mllm_message(message) for message in messages]
-    return jinja2.Template(template.read_text()).render(messages=ready, add_generation_prompt=True)
+    return str(jinja2.Template(template.read_text()).render(messages=ready, add_generation_prompt=True))
 
 
 # --- The named checks -----------------------------------------------------------------------------------------------
@@ -67,7 +67,9 @@ def test_input_image_file_id_only_is_rejected_with_named_error(place: str) -> No
 
 
 @pytest.mark.parametrize("place", ["message", "output"])
-@pytest.mark.parametrize("fields", [{}, {"file_id": "f1"}, {"filename": "a.pdf", "file_data": "data:,x"}, {"file_url": URL}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"file_id": "f1"}, {"filename": "a.pdf", "file_data": "data:,x"}, {"file_url": URL}]
+)
 def test_input_file_part_is_rejected(place: str, fields: dict[str, str]) -> None:
     """Files are refused wherever they stand and whatever they hold; the error names the part and its type."""
     part = {"type": "input_file", **fields}
@@ -80,14 +82,21 @@ def test_input_file_part_is_rejected(place: str, fields: dict[str, str]) -> None
 
 def test_function_output_image_stays_after_tool_result() -> None:
     """The images of an output follow its tool message at once, in a user turn, also in the rendered prompt."""
-    messages = lower([user("Look."), call("call_1"), output("call_1", [text("Here:"), image(RED), image(BLUE)]), user("?")])
+    messages = lower(
+        [user("Look."), call("call_1"), output("call_1", [text("Here:"), image(RED), image(BLUE)]), user("?")]
+    )
     assert messages[2:] == [
         {"role": "tool", "tool_call_id": "call_1", "content": f"Here:\n{IMAGE_FOLLOWS}"},
         {"role": "user", "content": [chat_image(RED), chat_image(BLUE)]},
         {"role": "user", "content": "?"},
     ]
     prompt = render(messages)
-    assert prompt.index("Here:") < prompt.index(IMAGE_FOLLOWS) < prompt.index("<|image_pad|>") < prompt.index("?<|im_end|>")
+    assert (
+        prompt.index("Here:")
+        < prompt.index(IMAGE_FOLLOWS)
+        < prompt.index("<|image_pad|>")
+        < prompt.index("?<|im_end|>")
+    )
     assert prompt.count("<|image_pad|>") == 2
 
 
@@ -100,11 +109,16 @@ def test_function_output_preserves_text_alongside_visual_input() -> None:
     ]
 
 
-@pytest.mark.parametrize("value", ["", " \n", "19 degrees", '[{"type": "input_text", "text": "not a part"}]', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "value", ["", " \n", "19 degrees", '[{"type": "input_text", "text": "not a part"}]', '{"a": 1}']
+)
 @pytest.mark.parametrize("kind", ["function_call", "custom_tool_call"])
 def test_function_output_string_form_is_unchanged(kind: str, value: str) -> None:
     """A string is the tool message's content as it is, also one that looks like parts."""
-    items = [{"type": kind, "call_id": "c", "name": "look"}, {"type": f"{kind}_output", "call_id": "c", "output": value}]
+    items = [
+        {"type": kind, "call_id": "c", "name": "look"},
+        {"type": f"{kind}_output", "call_id": "c", "output": value},
+    ]
     assert lower(items)[1:] == [{"role": "tool", "tool_call_id": "c", "content": value}]
 
 
@@ -124,7 +138,9 @@ def test_unknown_function_output_parts_remain_as_json_text() -> None:
 def test_assistant_message_image_moves_to_following_user_turn(role: str, late: bool) -> None:
     """Templates render images in user turns only, so those of other roles move to one right after; the rest stays."""
     content = [text("before"), image(RED), text("after"), image(BLUE)]
-    messages = lower([*([user("hi")] if late else []), {"type": "message", "role": role, "content": content}, user("go on")])
+    messages = lower(
+        [*([user("hi")] if late else []), {"type": "message", "role": role, "content": content}, user("go on")]
+    )
     *_, own, images, last = messages
     assert images == {"role": "user", "content": [chat_image(RED), chat_image(BLUE)]}
     assert last == {"role": "user", "content": "go on"}
@@ -180,7 +196,10 @@ def test_chat_forms_are_accepted_unchanged(part: dict[str, Any]) -> None:
     ("part", "lowered"),
     [
         ({"type": "input_image", "image_url": {"url": RED}}, chat_image(RED)),
-        ({"type": "input_image", "image_url": {"url": RED, "detail": None}, "detail": "low"}, chat_image(RED, detail="low")),
+        (
+            {"type": "input_image", "image_url": {"url": RED, "detail": None}, "detail": "low"},
+            chat_image(RED, detail="low"),
+        ),
         ({"type": "input_image", "image_url": RED, "file_id": "f1"}, chat_image(RED)),
         ({"type": "input_image", "image_url": RED, "file_id": None, "detail": None}, chat_image(RED)),
         ({"type": "image_url", "image_url": RED}, chat_image(RED)),
@@ -231,7 +250,10 @@ def test_shorthand_content_is_read() -> None:
 @pytest.mark.parametrize("role", ["user", "assistant", "system", "developer"])
 def test_an_image_in_a_message_is_refused_by_a_text_model(role: str) -> None:
     """The person who attached it has to know."""
-    body = {"model": "m", "input": [user("hi"), {"type": "message", "role": role, "content": [text("see"), image(RED)]}]}
+    body = {
+        "model": "m",
+        "input": [user("hi"), {"type": "message", "role": role, "content": [text("see"), image(RED)]}],
+    }
     error = refusal(body, supports_images=False)
     assert (error.status, error.param, error.code) == (400, "input[1]", "unsupported_content_type")
     assert "text only" in error.message

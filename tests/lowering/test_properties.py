@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from responses_plugin.lowering.messages import ChatMessage
 
-modest = settings(deadline=None, max_examples=100)
+modest = settings(max_examples=100)
 instructions = st.sampled_from([None, "You code."])
 
 

@@ -42,10 +42,15 @@ REQUIRED = {
     "response.output_text.done": {"item_id", "output_index", "content_index", "text", "logprobs"},
     "response.reasoning_text.delta": {"item_id", "output_index", "content_index", "delta"},
     "response.reasoning_text.done": {"item_id", "output_index", "content_index", "text"},
+    "response.reasoning_summary_part.added": {"item_id", "output_index", "summary_index", "part"},
+    "response.reasoning_summary_part.done": {"item_id", "output_index", "summary_index", "part"},
+    "response.reasoning_summary_text.delta": {"item_id", "output_index", "summary_index", "delta"},
+    "response.reasoning_summary_text.done": {"item_id", "output_index", "summary_index", "text"},
     "response.function_call_arguments.delta": {"item_id", "output_index", "delta"},
     "response.function_call_arguments.done": {"item_id", "output_index", "arguments", "name"},
     "response.custom_tool_call_input.delta": {"item_id", "output_index", "delta"},
     "response.custom_tool_call_input.done": {"item_id", "output_index", "input"},
+    "error": {"code", "message", "param", "error"},
     "keepalive": set(),
 }
 
@@ -64,7 +69,7 @@ def every_event() -> list[Wire]:
     builder = new_builder()
     builder.start()
     return [
-        *build([*answer, FINISHED]),
+        *build([*answer, FINISHED], reasoning={"summary": "auto"}, include=["reasoning.encrypted_content"]),
         *build([TextDelta("a"), TRUNCATED]),
         *build([Failed("The engine broke.")]),
         *builder.keepalive(),
@@ -78,13 +83,13 @@ def test_every_type_is_covered() -> None:
 
 @pytest.mark.parametrize("event_type", REQUIRED)
 def test_required_fields_are_there(event_type: str) -> None:
-    """Each event has exactly the required fields, its type and its number; none of them is null."""
+    """Each event has the required fields, its type and its number, and none of them is null; clients know no others."""
     for event in every_event():
         if event["type"] == event_type:
             fields = event.keys() - {"type", "sequence_number"}
             assert fields >= REQUIRED[event_type]
             assert fields - {"name"} <= REQUIRED[event_type]
-            assert None not in event.values()
+            assert None not in [value for field, value in event.items() if field != "param"]
 
 
 def test_required_fields_of_items_are_there() -> None:
@@ -101,7 +106,7 @@ def test_required_fields_of_items_are_there() -> None:
 def test_parts_have_their_lists() -> None:
     """Strict clients want annotations and log probabilities of every text, be they empty."""
     parts = [event["part"] for event in every_event() if "part" in event]
-    assert {part["type"] for part in parts} == {"output_text", "reasoning_text"}
+    assert {part["type"] for part in parts} == {"output_text", "reasoning_text", "summary_text"}
     for part in parts:
         if part["type"] == "output_text":
             assert (part["annotations"], part["logprobs"]) == ([], [])

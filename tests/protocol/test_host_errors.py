@@ -110,6 +110,13 @@ def test_the_text_of_an_unknown_engine_error_stays_in_the_log() -> None:
     assert "secret" not in error.message
 
 
+def test_a_conversation_that_the_template_refuses() -> None:
+    """Is the request's fault, in the template's words; agents do not retry it."""
+    error = engine_error(type("TemplateError", (Exception,), {})("Only user and assistant roles are supported!"))
+    assert (error.status, error.code, error.param) == (400, "invalid_prompt", "input")
+    assert "Only user and assistant roles" in error.message
+
+
 def test_a_busy_engine() -> None:
     """Known by the name of its exception; it can be tried again."""
     error = engine_error(type("EngineBusy", (RuntimeError,), {})("one at a time"))

@@ -1,0 +1,335 @@
+"""What a template refuses is found out by asking it, and then kept from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+
+from responses_plugin.lowering.placement import IMAGES_OF, OPENING, WAITING
+from responses_plugin.lowering.template import RULES, TemplateRules, describe, matters, probe_template, refused
+from tests.images import data_url
+from tests.lowering.conversations import Conversation, agent_conversations, any_items, images_of, marks_of
+from tests.reading import assistant, call, chat_call, chat_image, developer, image, lower, output, reasoning, text, user
+from tests.templates import NAMES, renderer, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from responses_plugin.lowering.messages import ChatMessage
+
+RED, BLUE = data_url("red"), data_url("blue")
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
+]
+modest = settings(deadline=None, max_examples=25)
+
+
+def refusing(*names: str) -> TemplateRules:
+    return TemplateRules(**dict.fromkeys(names, False))
+
+
+def probed(name: str) -> TemplateRules:
+    rules = probe_template(renderer(name))
+    assert rules is not None
+    return rules
+
+
+#: Every set of rules that one of the templates has.
+RULE_SETS = {name: probed(name) for name in NAMES}
+each_template = pytest.mark.parametrize("name", NAMES)
+
+
+# --- Asking ---------------------------------------------------------------------------------------------------------
+
+
+@each_template
+def test_the_rules_of_a_template_are_found_out(name: str) -> None:
+    """Exactly what its first line says, whether it raises, leaves something out or moves it."""
+    assert {rule.name for rule in refused(probed(name))} == rules_of(name)
+
+
+def test_every_rule_is_asked_for_and_has_a_template() -> None:
+    """A field without a row would never be found out, and one without a template would not be tested."""
+    assert [field.name for field in dataclasses.fields(TemplateRules)] == [rule.name for rule in RULES]
+    assert set().union(*map(rules_of, NAMES)) == {rule.name for rule in RULES}
+
+
+def test_a_rule_is_asked_for_when_it_matters() -> None:
+    """Where calls are not shown at all, nothing more is said of them."""
+    rules = refusing("tool_exchange")
+    assert [rule.name for rule in RULES if not matters(rule, rules)] == [
+        "any_call_id",
+        "list_in_tool_turn",
+        "parallel_calls",
+        "user_between_results",
+        "user_after_results",
+        "text_beside_call",
+        "text_before_call",
+    ]
+
+
+def test_a_template_for_requests_with_tools_only_is_asked_with_tools() -> None:
+    """Some models have one of their own for these; without tools it cannot render at all."""
+    everything = renderer("everything")
+
+    def render(messages: Any, tools: Any) -> str:
+        return "".join(tool["function"]["name"] for tool in tools) + everything(messages, tools)
+
+    assert probe_template(render) == TemplateRules()
+
+
+@pytest.mark.parametrize("rendered", ["", "<assistant>"])
+def test_a_template_that_shows_nothing_cannot_be_asked(rendered: str) -> None:
+    """There is nothing to tell from it."""
+    assert probe_template(lambda messages, tools: rendered) is None
+
+
+def test_a_template_that_always_fails_cannot_be_asked() -> None:
+    """Whatever it raises is not passed on."""
+
+    def render(messages: Any, tools: Any) -> str:
+        raise ZeroDivisionError
+
+    assert probe_template(render) is None
+
+
+def test_what_is_placed_otherwise_can_be_read() -> None:
+    """In one line; what makes no difference is left out."""
+    assert describe(refusing("late_system_message", "images")) == "takes messages as they are"
+    assert describe(refusing("two_user_turns", "late_system_message", "empty_answer")) == (
+        "refuses two user turns in a row (they become one); refuses an assistant turn without text (it gets a placeholder)"
+    )
+
+
+# --- Whole conversations --------------------------------------------------------------------------------------------
+
+
+def without_reasoning(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Templates leave reasoning out, always or after a while."""
+    return [{**message, "reasoning_content": ""} for message in messages]
+
+
+@each_template
+@modest
+@given(agent_conversations())
+def test_no_conversation_is_refused(name: str, conversation: Conversation) -> None:
+    """What is lowered for a template renders with it, every text in its place, tools declared or not."""
+    rules = RULE_SETS[name]
+    render = renderer(name)
+    for instructions in (None, "You code. #i#"):
+        messages = lower(conversation.items, template=rules, instructions=instructions)
+        if not rules.images:
+            messages = [message for message in messages if isinstance(message["content"], str)]
+        expected = marks_of(without_reasoning(messages))
+        if not rules.text_before_call:
+            calls = [message for message in messages if "tool_calls" in message]
+            lost = {mark for message in calls for mark in marks_of([{"role": "user", "content": message["content"]}])}
+            expected = [mark for mark in expected if mark not in lost]
+        for tools in (None, TOOLS):
+            rendered = render(messages, tools)
+            assert [mark for mark in marks_of([{"role": "user", "content": rendered}]) if mark in expected] == expected
+            assert instructions is None or "#i#" in rendered
+
+
+@each_template
+@modest
+@given(agent_conversations(parallel_outputs_shuffled=True))
+def test_turns_are_appended_whatever_the_rules(name: str, conversation: Conversation) -> None:
+    """The messages of each request are the beginning of those of the next, so that the host's prefix cache hits."""
+    lowered = [
+        lower(conversation.items[:end], template=RULE_SETS[name], instructions="You code.")
+        for end in conversation.boundaries
+    ]
+    for shorter, longer in pairwise(lowered):
+        assert longer[: len(shorter)] == shorter
+
+
+@each_template
+@modest
+@given(any_items())
+def test_nothing_is_lost_whatever_the_rules(name: str, conversation: Conversation) -> None:
+    """Each text and each image comes out once, however odd the order of the items."""
+    messages = lower(conversation.items, template=RULE_SETS[name])
+    assert sorted(marks_of(messages)) == sorted(conversation.texts)
+    assert sorted(images_of(messages)) == sorted(conversation.images)
+
+
+# --- Placement, rule by rule ----------------------------------------------------------------------------------------
+
+
+def tool(call_id: str, content: str = "seen") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def calling(*ids: str, content: str = "", **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "tool_calls": [chat_call(id) for id in ids], **fields}
+
+
+def said(role: str, content: Any) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+ATTACHED = "[Image output attached in the next message]"
+TWO_SHOTS = [user("hi"), call("a"), call("b"), output("a", [text("A"), image(RED)]), output("b", [image(BLUE)])]
+
+
+def test_results_stay_together_and_their_images_follow_labelled() -> None:
+    """Where a user turn may not come between the results of parallel calls; a lone result is followed as always."""
+    rules = refusing("user_between_results")
+    assert lower([*TWO_SHOTS, assistant("ok")], template=rules)[1:] == [
+        calling("a", "b"),
+        tool("a", f"A\n{ATTACHED}"),
+        tool("b", ATTACHED),
+        said(
+            "user",
+            [
+                {"type": "text", "text": IMAGES_OF.format("a")},
+                chat_image(RED),
+                {"type": "text", "text": IMAGES_OF.format("b")},
+                chat_image(BLUE),
+            ],
+        ),
+        said("assistant", "ok"),
+    ]
+    alone = [call("a"), output("a", [image(RED)])]
+    assert lower(alone, template=rules) == lower(alone)
+    plain = [call("a"), call("b"), output("a"), output("b")]
+    assert lower(plain, template=rules) == lower(plain)
+
+
+def test_each_call_is_a_turn_of_its_own() -> None:
+    """Where there can be only one in a turn; what was thought and said stays with the first."""
+    items = [
+        user("hi"),
+        reasoning("Two."),
+        assistant("Looking."),
+        call("a"),
+        call("b"),
+        output("b"),
+        output("a", [image(RED)]),
+    ]
+    assert lower(items, template=refusing("parallel_calls"))[1:] == [
+        calling("a", content="Looking.", reasoning_content="Two."),
+        tool("a", ATTACHED),
+        said("user", [chat_image(RED)]),
+        calling("b"),
+        tool("b"),
+    ]
+
+
+def test_an_assistant_turn_parts_a_result_from_a_user_turn() -> None:
+    """Where the assistant has to speak after results: before their images, and before someone who interrupts."""
+    rules = refusing("user_after_results", "user_between_results")
+    assert [message["role"] for message in lower([*TWO_SHOTS, assistant("ok")], template=rules)] == [
+        *("user", "assistant", "tool", "tool", "assistant", "user", "assistant")
+    ]
+    interrupted = lower([user("hi"), call("a"), output("a"), user("Stop.")], template=rules)
+    assert interrupted[-2:] == [said("assistant", WAITING), said("user", "Stop.")]
+
+
+def test_two_user_turns_become_one() -> None:
+    """Where they may not follow each other: texts with an empty line between, images where they stand."""
+    items = [user("A"), developer("Now plan."), user([text("B"), image(RED)]), user("C")]
+    assert lower([user("hi"), *items], template=refusing("two_user_turns")) == [
+        said(
+            "user",
+            [
+                {"type": "text", "text": "hi\n\nA\n\n<developer_message>\nNow plan.\n</developer_message>\n\nB"},
+                chat_image(RED),
+                {"type": "text", "text": "C"},
+            ],
+        )
+    ]
+    assert lower([user("A"), user(""), user("B")], template=refusing("two_user_turns")) == [said("user", "A\n\nB")]
+
+
+@pytest.mark.parametrize("first", [assistant("ok"), call("a")])
+def test_a_user_turn_is_put_first(first: dict[str, Any]) -> None:
+    """Where a conversation has to begin with one, right after the system message, and stays there."""
+    rules = refusing("start_without_user")
+    messages = lower([first], template=rules, instructions="You code.")
+    assert messages[:2] == [said("system", "You code."), said("user", OPENING)]
+    assert lower([first, user("go")], template=rules, instructions="You code.")[: len(messages)] == messages
+    assert lower([user("go"), first], template=rules) == lower([user("go"), first])
+
+
+def test_instructions_alone_get_a_user_turn() -> None:
+    """Where there must be one at all."""
+    messages = lower([], template=refusing("start_without_user"), instructions="Say hi.")
+    assert messages == [said("system", "Say hi."), said("user", OPENING)]
+
+
+@pytest.mark.parametrize("rule", ["system_message", "system_with_images"])
+def test_the_system_text_opens_the_first_user_turn(rule: str) -> None:
+    """Where there is no system role, or none beside images: later turns may bring some. It may be the whole turn."""
+    rules = refusing(rule, "start_without_user")
+    assert lower([developer("Be brief."), user("hi"), assistant("ok")], template=rules, instructions="You code.") == [
+        said("user", "You code.\n\nBe brief.\n\nhi"),
+        said("assistant", "ok"),
+    ]
+    assert lower([assistant("ok")], template=rules, instructions="You code.")[0] == said("user", "You code.")
+    assert lower([], template=rules, instructions="You code.") == [said("user", "You code.")]
+
+
+def test_calls_and_results_are_written_out() -> None:
+    """Where there is no form for them, in the words that the host has for it; images follow as always."""
+    items = [user("hi"), assistant("Looking."), call("a", arguments='{"at": "sky"}'), call("b"), *TWO_SHOTS[3:]]
+    assert lower(items, template=refusing("tool_exchange"))[1:] == [
+        said("assistant", 'Looking.\n[Calling tool: look({"at": "sky"})]\n[Calling tool: look({})]'),
+        said("user", f"[Tool Result (a)]: A\n{ATTACHED}"),
+        said("user", [chat_image(RED)]),
+        said("user", f"[Tool Result (b)]: {ATTACHED}"),
+        said("user", [chat_image(BLUE)]),
+    ]
+
+
+def test_ids_become_nine_letters_and_digits() -> None:
+    """Where they have to be: the same for a call and its result, each its own; those that are so already stay."""
+    long, same_start, good = "call_0123456789", "call_0123456780", "abcdef123"
+    items = [call(long), call(same_start), call(good), output(good), output(same_start, [image(RED)]), output(long)]
+    rules = refusing("any_call_id", "user_between_results")
+    calls, first, second, third, images = lower(items, template=rules)
+    ids = [each["id"] for each in calls["tool_calls"]]
+    assert [message["tool_call_id"] for message in (first, second, third)] == ids
+    assert ids[2] == good
+    assert len(set(ids)) == 3
+    assert all(len(id) == 9 and id.isalnum() and id.isascii() for id in ids)
+    assert images["content"][0] == {"type": "text", "text": IMAGES_OF.format(ids[1])}
+
+
+def test_text_beside_calls_comes_before_them() -> None:
+    """Where a turn with calls has no text, with what was thought; where that does not help either it stays."""
+    items = [user("hi"), reasoning("Hm."), assistant("Looking."), call("a"), output("a")]
+    assert lower(items, template=refusing("text_beside_call"))[1:] == [
+        {**said("assistant", "Looking."), "reasoning_content": "Hm."},
+        calling("a"),
+        tool("a"),
+    ]
+    assert lower(items, template=refusing("text_beside_call", "text_before_call")) == lower(items)
+
+
+def test_an_assistant_turn_without_text_gets_some() -> None:
+    """Where it must have some: when a model was cut off while it thought, for one. A call needs none."""
+    rules = refusing("empty_answer")
+    assert lower([user("hi"), reasoning("Hm."), user("go")], template=rules)[1] == {
+        **said("assistant", WAITING),
+        "reasoning_content": "Hm.",
+    }
+    assert lower([call("a"), output("a")], template=rules) == lower([call("a"), output("a")])
+
+
+def test_text_is_sent_as_parts() -> None:
+    """Where strings are not shown, of every message."""
+    messages = lower(
+        [user("hi"), call("a"), output("a")], template=refusing("string_content"), instructions="You code."
+    )
+    assert [message["content"] for message in messages] == [
+        [{"type": "text", "text": "You code."}],
+        [{"type": "text", "text": "hi"}],
+        [],
+        [{"type": "text", "text": "seen"}],
+    ]
