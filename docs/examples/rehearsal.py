@@ -25,7 +25,7 @@ from responses_plugin.generation.events import (
     GenerationEvent,
     TextDelta,
 )
-from responses_plugin.kinds.toolset import parse_tools
+from responses_plugin.kinds.toolset import Declaration, Toolset, parse_tools
 from responses_plugin.lowering.conversation import lower_conversation
 from responses_plugin.lowering.request import lower_request
 from responses_plugin.parsing import parse_body, parse_input
@@ -56,11 +56,12 @@ def rehearse(
     """Answer one request. The model ``says`` a text, then makes ``calls``: names and their arguments."""
     plugins = load_plugins([("rehearsed", plugin)] if plugin is not None else [], discover=False)
     request = parse_body(json.dumps({"model": "rehearsed", **body}).encode())
-    toolset = parse_tools(request.tools, plugins.tool_kinds)
-    context = RequestContext(request, plugins.tool_kinds, plugins.content_parts, toolset)
+    context = RequestContext(request, plugins.tool_kinds, plugins.content_parts, Toolset())
     entries = parse_input(plugins, context)
+    brought = [Declaration(entry.item.declared_tools(), f"{entry.path}.tools") for entry in entries]
+    toolset = parse_tools(request.tools, plugins.tool_kinds, brought)
 
-    context = replace(context, engine=EngineFacts(supports_images=supports_images))
+    context = replace(context, toolset=toolset, engine=EngineFacts(supports_images=supports_images))
     messages = lower_conversation(plugins, entries, context)
     if supports_images:
         messages = [plugins.build_mllm_message(message, context) for message in messages]

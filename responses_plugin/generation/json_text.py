@@ -139,4 +139,9 @@ class SingleStringDecoder:
         return _encodable(json.loads(f'"{whole.group()}"')) if whole.group() else ""
 
     def finish(self) -> str:
-        return unwrap_single_string("".join(self._fragments))
+        return unwrap_single_string(self.arguments)
+
+    @property
+    def arguments(self) -> str:
+        """All of the text, undecoded."""
+        return "".join(self._fragments)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Literal
 
 from responses_plugin.generation.items import OutputItemKind
-from responses_plugin.generation.json_text import SingleStringDecoder
+from responses_plugin.generation.json_text import SingleStringDecoder, unwrap_single_string
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.protocol.items import ToolCall, ToolOutput
 from responses_plugin.protocol.tools import CustomTool
@@ -25,6 +26,55 @@ class CustomToolCall(ToolCall):
 
 class CustomToolCallOutput(ToolOutput):
     type: Literal["custom_tool_call_output"]
+
+
+#: A Markdown fence around everything, with none inside.
+_FENCED = re.compile(r"\s*```[\w+-]*\n((?:(?!```).)*?)\n?```\s*", re.DOTALL)
+
+
+def read_input(arguments: str) -> str:
+    """The raw input inside generated arguments, without the wrapping that models put around raw text.
+
+    Wrapping is the object once more (``{"input": …}`` as the input), or one Markdown fence around everything.
+    Arguments that are not an object with one string are kept as they are.
+    """
+    text = unwrap_single_string(arguments)
+    return text if text == arguments else _without_wrapping(text)
+
+
+def _without_wrapping(text: str) -> str:
+    if text.lstrip().startswith("{"):
+        try:
+            inner = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        if isinstance(inner, dict) and inner.keys() == {INPUT} and isinstance(inner[INPUT], str):
+            return _without_wrapping(unwrap_single_string(text))
+    fenced = _FENCED.fullmatch(text)
+    return fenced.group(1) if fenced else text
+
+
+class RawInputDecoder:
+    """Streams the raw input while its JSON is still arriving, unless it begins like wrapping."""
+
+    def __init__(self) -> None:
+        self._decoder = SingleStringDecoder()
+        self._beginning = ""
+        #: None until the first character that is not white space.
+        self._wrapped: bool | None = None
+
+    def feed(self, fragment: str) -> str:
+        text = self._decoder.feed(fragment)
+        if self._wrapped is None:
+            text = self._beginning = self._beginning + text
+            begun = text.lstrip()
+            if not begun:
+                return ""
+            self._wrapped = begun[0] in "{`"
+        return "" if self._wrapped else text
+
+    def finish(self) -> str:
+        return read_input(self._decoder.arguments)
 
 
 def _functions(tool: CustomTool) -> Iterable[Function]:
@@ -62,7 +112,7 @@ CUSTOM = ToolKind(
         type="custom_tool_call",
         id_prefix="ctc",
         payload="input",
-        decoder=SingleStringDecoder,
+        decoder=RawInputDecoder,
         delta_event="response.custom_tool_call_input.delta",
         done_event="response.custom_tool_call_input.done",
     ),

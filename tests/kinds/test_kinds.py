@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from responses_plugin.kinds.base import item_type
-from responses_plugin.kinds.custom import CUSTOM
+from responses_plugin.kinds.custom import CUSTOM, RawInputDecoder, read_input
 from responses_plugin.kinds.function import FUNCTION
 from responses_plugin.protocol.items import ToolOutput
 from tests.reading import read_item
@@ -106,3 +106,32 @@ def test_items_survive_storage(kind: Any) -> None:
         parsed = read_item(item)
         assert read_item(parsed.wire()) == parsed
     assert read_item(call).wire() == call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"input": "*** Begin Patch"}', "*** Begin Patch"),
+        ('{"patch": "*** Begin Patch"}', "*** Begin Patch"),
+        (json.dumps({"input": json.dumps({"input": "a\nb"})}), "a\nb"),
+        (json.dumps({"input": "```\na\nb\n```"}), "a\nb"),
+        (json.dumps({"input": "```diff\na\n```\n"}), "a"),
+        (json.dumps({"input": json.dumps({"input": "```js\n1+1\n```"})}), "1+1"),
+        # Anything that may be meant as it is stays as it is.
+        (json.dumps({"input": '{"query": "a"}'}), '{"query": "a"}'),
+        (json.dumps({"input": "see ```a``` here"}), "see ```a``` here"),
+        (json.dumps({"input": "```\na\n```\n```\nb\n```"}), "```\na\n```\n```\nb\n```"),
+        (json.dumps({"input": "```\nnever closed"}), "```\nnever closed"),
+        ("```\na\n```", "```\na\n```"),
+        ('{"a": "1", "b": "2"}', '{"a": "1", "b": "2"}'),
+    ],
+)
+def test_raw_input_is_freed_of_its_wrapping(arguments: str, text: str) -> None:
+    """JSON around it, once or twice, and a fence around everything are taken off; nothing else is touched."""
+    assert read_input(arguments) == text
+    for length in (1, 3, len(arguments)):
+        decoder = RawInputDecoder()
+        streamed = "".join(decoder.feed(arguments[at : at + length]) for at in range(0, len(arguments), length))
+        assert decoder.finish() == text
+        if arguments != text:
+            assert text.startswith(streamed)

@@ -10,7 +10,12 @@ from responses_plugin.kinds.toolset import parse_tools
 from responses_plugin.protocol.errors import RequestError
 from tests.reading import BUILTIN, call, lower, output
 
-ADD = {"type": "function", "name": "add", "description": "Add.", "parameters": {"type": "object", "properties": {"a": {}}}}
+ADD = {
+    "type": "function",
+    "name": "add",
+    "description": "Add.",
+    "parameters": {"type": "object", "properties": {"a": {}}},
+}
 RUN = {"type": "custom", "name": "run"}
 
 

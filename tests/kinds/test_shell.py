@@ -25,7 +25,11 @@ OUTPUT = {"type": "shell_call_output", "call_id": "c", "output": RESULTS}
 
 @pytest.mark.parametrize(
     ("environment", "names"),
-    [({}, ["shell"]), ({"environment": {"type": "local"}}, ["shell"]), ({"environment": {"type": "container_auto"}}, [])],
+    [
+        ({}, ["shell"]),
+        ({"environment": {"type": "local"}}, ["shell"]),
+        ({"environment": {"type": "container_auto"}}, []),
+    ],
 )
 def test_a_shell_is_offered_where_the_client_runs_it(environment: dict[str, Any], names: list[str]) -> None:
     """A container at OpenAI's is none that this server has."""
@@ -57,7 +61,12 @@ def test_results_survive_storage() -> None:
 
 @pytest.mark.parametrize(
     ("output", "param"),
-    [({"a": 1}, "output"), ([5], "output[0]"), ([{}, {"stdout": 5}], "output[1].stdout"), ([{"outcome": 5}], "output[0].outcome")],
+    [
+        ({"a": 1}, "output"),
+        ([5], "output[0]"),
+        ([{}, {"stdout": 5}], "output[1].stdout"),
+        ([{"outcome": 5}], "output[0].outcome"),
+    ],
 )
 def test_a_bad_result_is_named(output: Any, param: str) -> None:
     """By its place in the item that the client sent."""

@@ -26,7 +26,7 @@ RED_TURN = {"role": "user", "content": [{"type": "image_url", "image_url": {"url
     [
         (
             SCREENSHOT,
-            '[item of type computer_call_output]\n'
+            "[item of type computer_call_output]\n"
             '{"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}}',
         ),
         (PAINTING, '[item of type image_generation_call]\n{"type": "image_generation_call", "size": "64x64"}'),
@@ -76,7 +76,10 @@ def test_a_bad_image_is_refused_by_its_place(item: dict[str, Any], param: str, c
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([{"type": "input_text", "text": "Go."}, {"type": "encrypted_content", "encrypted_content": "Now."}], "Go.\nNow."),
+        (
+            [{"type": "input_text", "text": "Go."}, {"type": "encrypted_content", "encrypted_content": "Now."}],
+            "Go.\nNow.",
+        ),
         ("Go.", "Go."),
         ([{"type": "hologram", "n": 1}, 5], '{"type": "hologram", "n": 1}\n5'),
         (None, ""),

@@ -49,9 +49,9 @@ def history_call(call: SqlCall) -> tuple[str, str]:
 SQL = ToolKind(
     type="sql",
     tool=SqlTool,
+    functions=functions,
     call=SqlCall,
     output=SqlCallOutput,
-    functions=functions,
     history_call=history_call,
     output_item=OutputItemKind(
         type="sql_call",
