@@ -36,7 +36,7 @@ def main() -> int:
     options = ["--mllm", "--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--offline"]
     command = ["-m", "responses_plugin", "serve", MODEL, *options, "--host", HOST, "--port", str(port)]
     print(f"Starting: python {' '.join(command)}", flush=True)
-    server = subprocess.Popen([sys.executable, *command], cwd=ROOT)
+    server = subprocess.Popen([sys.executable, *command], cwd=ROOT)  # noqa: S603 - no input of anybody's
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     threading.Thread(target=announce, args=(server, port), daemon=True).start()
     while True:
@@ -76,9 +76,8 @@ def curl(port: int) -> str:
     image = {"type": "input_image", "image_url": data_url(red=215, green=30, blue=35)}
     # A model this small babbles now and then when it is sampled.
     body = {"model": MODEL, "temperature": 0, "input": [{"role": "user", "content": [question, image]}]}
-    return (
-        f"curl -s http://{HOST}:{port}/v1/responses -H 'Content-Type: application/json' -d '{json.dumps(body, indent=1)}'"
-    )
+    url = f"http://{HOST}:{port}/v1/responses"
+    return f"curl -s {url} -H 'Content-Type: application/json' -d '{json.dumps(body, indent=1)}'"
 
 
 def data_url(*, red: int, green: int, blue: int, side: int = 64) -> str:
@@ -89,12 +88,7 @@ def data_url(*, red: int, green: int, blue: int, side: int = 64) -> str:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    png = (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(rows, 9))
-        + chunk(b"IEND", b"")
-    )
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 

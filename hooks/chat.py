@@ -15,7 +15,6 @@ A context variable tells our calls from others; a client that talks to ``/v1/cha
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -34,6 +33,7 @@ from responses_plugin.engine import ChatCall
 from responses_plugin.generation.markup import Markup, MarkupWatch
 from responses_plugin.generation.reader import WholeAnswer, budget_spent, usage_of
 from responses_plugin.generation.thought import split_unclosed_thought
+from responses_plugin.hooks.structured import check_schema, checked_json
 from responses_plugin.hooks.templates import check_rendering, template_rules
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import SymbolPatch
@@ -173,6 +173,11 @@ class _Generation:
         return self._watch.seen
 
     @property
+    def structured(self) -> bool:
+        """Whether the host was asked for JSON."""
+        return self.request.response_format is not None
+
+    @property
     def thought_certain(self) -> bool:
         return self._tag_watch is None or self._tag_watch.seen or self._prompt_opens()
 
@@ -215,17 +220,19 @@ class _Generation:
         except (TypeError, ValueError):
             return 0
 
-    def whole(self, *, truncated: bool) -> WholeAnswer | None:
-        """What the host makes of the text so far; None for structured output, which it buffers and checks itself."""
-        if self.request.response_format is not None:
-            return None
+    def whole(self, *, truncated: bool) -> WholeAnswer:
+        """What the host makes of the text so far. Raises :class:`RequestError` for JSON that is not what was asked for."""
+        if self.structured:
+            reasoning, text, _ = self._parse(self.request)
+            text = checked_json(text or "".join(self.pieces), self.request.response_format)
+            return WholeAnswer(text=text, reasoning=reasoning or "")
         # What is declared as not to be called is not called, whatever the text looks like; see _visible.
         content_only = self.request.model_copy(update={"tools": None})
         reasoning, content, _ = self._parse(content_only)
         _, text, calls = self._parse(self.request)
         thought, text = self._split_thought(self._visible(text), truncated=truncated)
         if self.call.final_format and text and not calls and not truncated:
-            text = self._in_final_format(text)
+            text = checked_json(text, self.call.final_format)
         return WholeAnswer(
             text=text,
             reasoning=reasoning or thought,
@@ -239,20 +246,6 @@ class _Generation:
             "".join(self.pieces), request, allow_reasoning=not self._thinking_disabled(), engine=self.engine
         )
         return parsed
-
-    def _in_final_format(self, text: str) -> str:
-        """The JSON of an answer that was asked for in words only; raises :class:`RequestError` if it is none."""
-        from vllm_mlx.api.tool_calling import parse_json_output
-
-        _, parsed, fits, problem = parse_json_output(text, self.call.final_format)
-        if not fits:
-            raise RequestError(
-                f"The model's answer does not fit text.format: {problem}. Try again, or make the schema simpler.",
-                code="invalid_structured_output",
-                status=500,
-                type="server_error",
-            )
-        return json.dumps(parsed, ensure_ascii=False) if parsed is not None else text
 
     def _visible(self, text: str | None) -> str:
         """The text of an answer as the host's non-streaming answers show it."""
@@ -370,13 +363,7 @@ class HostCompletion:
         self.token_limit = generation.token_limit
         self.count_tokens = generation.count_tokens
         spent = budget_spent(self.finish_reason, usage_of(self.usage), self.token_limit)
-        self.whole = generation.whole(truncated=spent) or _checked_answer(choice["message"])
-
-
-def _checked_answer(message: Mapping[str, Any]) -> WholeAnswer:
-    """Structured output, which the host has parsed and checked already."""
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    return WholeAnswer(text=message.get("content") or "", reasoning=reasoning)
+        self.whole = generation.whole(truncated=spent)
 
 
 class HostStream:
@@ -394,7 +381,8 @@ class HostStream:
     @property
     def markup_seen(self) -> bool:
         # An answer that must be JSON is shown once it has been checked.
-        return self._generation.markup_seen or self._generation.call.final_format is not None
+        generation = self._generation
+        return generation.markup_seen or generation.structured or generation.call.final_format is not None
 
     @property
     def thought_certain(self) -> bool:
@@ -473,6 +461,8 @@ class HostChat:
         generation = _Generation(self._server, call)
         token = _current.set(generation)
         try:
+            if generation.structured:
+                await asyncio.to_thread(check_schema, generation.request.response_format)
             view = _ChatRequestView(raw_request, call.body)
             return generation, await self._server.create_chat_completion(generation.request, view)
         except RequestError:

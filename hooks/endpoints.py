@@ -10,14 +10,14 @@ from fastapi import Depends, HTTPException, Request
 
 from responses_plugin.hooks.chat import HostChat
 from responses_plugin.hookspecs import hookimpl
-from responses_plugin.patching import RoutePatch
-from responses_plugin.routes import endpoints
+from responses_plugin.patching import HostPatch, RoutePatch, WebSocketPatch
+from responses_plugin.routes import endpoints, refuse_websocket
 from responses_plugin.service import ResponsesService
 from responses_plugin.store.memory import MemoryStore
 
 
 @hookimpl(trylast=True)
-def responses_host_patches(host: Any) -> list[RoutePatch]:
+def responses_host_patches(host: Any) -> list[HostPatch]:
     """One patch an endpoint; the service behind them lives as long as the patches do."""
     settings = host.settings
     service = ResponsesService(
@@ -32,7 +32,7 @@ def responses_host_patches(host: Any) -> list[RoutePatch]:
         Depends(host.server.verify_api_key),
         Depends(host.server.check_rate_limit),
     ]
-    return [
+    routes: list[HostPatch] = [
         RoutePatch(
             seam=f"{endpoint.method} {endpoint.path}",
             app=host.app,
@@ -45,6 +45,14 @@ def responses_host_patches(host: Any) -> list[RoutePatch]:
         )
         for endpoint in endpoints(service)
     ]
+    upgrade = WebSocketPatch(
+        seam="WebSocket /v1/responses",
+        app=host.app,
+        path="/v1/responses",
+        endpoint=refuse_websocket,
+        remove_when="the host serves responses over WebSocket, or refuses to with 426",
+    )
+    return [*routes, upgrade]
 
 
 def _require_readable_key(server: ModuleType) -> Callable[[Request], Awaitable[None]]:

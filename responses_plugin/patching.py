@@ -240,6 +240,35 @@ class RoutePatch:
         return schema
 
 
+@dataclass(frozen=True, kw_only=True)
+class WebSocketPatch:
+    """Adds a WebSocket route to the host's app, which has none of its own at that path."""
+
+    seam: str
+    app: FastAPI
+    path: str
+    endpoint: Callable[..., Any]
+    remove_when: str
+
+    def inspect(self) -> SeamState:
+        from starlette.routing import WebSocketRoute
+
+        routes = [route for route in self.app.router.routes if isinstance(route, WebSocketRoute)]
+        if any(route.path == self.path for route in routes):
+            return _misfit(self.seam, f"no WebSocket route at {self.path}", "one")
+        return _fit(self.seam, None)
+
+    def apply(self) -> Revert:
+        routes = self.app.router.routes
+        self.app.add_api_websocket_route(self.path, self.endpoint)
+        ours = routes[-1]
+
+        def revert() -> None:
+            routes[:] = [route for route in routes if route is not ours]
+
+        return revert
+
+
 class PatchSet:
     """Patches that belong together: checked together, applied all or none, reverted together."""
 

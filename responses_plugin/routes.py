@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import HTTPException, Request, Response
+from fastapi import HTTPException, Request, Response, WebSocket
 from fastapi.routing import APIRoute
 
 from responses_plugin.protocol.errors import RequestError, server_error
@@ -65,11 +65,31 @@ def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
         """Forget a stored response."""
         return JsonResponse(service.delete(response_id))
 
+    async def refuse_upgrade() -> Response:
+        """What is left of an upgrade where the server knows nothing of WebSocket."""
+        raise _NO_WEBSOCKET
+
     return [
         Endpoint("POST", "/v1/responses", create_response),
+        Endpoint("GET", "/v1/responses", refuse_upgrade),
         Endpoint("GET", "/v1/responses/{response_id}", retrieve_response),
         Endpoint("DELETE", "/v1/responses/{response_id}", delete_response),
     ]
+
+
+async def refuse_websocket(websocket: WebSocket) -> None:
+    """Answer an upgrade with 426: clients that try WebSocket first go on over HTTP at once."""
+    if "websocket.http.response" in websocket.scope.get("extensions", {}):
+        await websocket.send_denial_response(error_response(_NO_WEBSOCKET))
+    else:
+        await websocket.close()
+
+
+_NO_WEBSOCKET = RequestError(
+    "Responses are not served over WebSocket: use POST /v1/responses, with 'stream': true for events.",
+    code="websocket_not_supported",
+    status=426,
+)
 
 
 def _require_json(request: Request) -> None:

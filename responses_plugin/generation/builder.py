@@ -172,7 +172,7 @@ class _OpenCall:
         return [events.item_added(self.index, self._item("in_progress", ""))] if self._kind.delta_event else []
 
     def grow(self, fragment: str) -> list[Wire]:
-        self._begun = self._begun or bool(fragment)
+        self._begun = self._begun or bool(fragment.strip())
         return self._delta(self._decoder.feed(fragment))
 
     def close(self, status: str) -> tuple[list[Wire], Wire]:

@@ -58,10 +58,15 @@ class VerbatimDecoder:
 
     def __init__(self) -> None:
         self._fragments: list[str] = []
+        self._begun = False
 
     def feed(self, fragment: str) -> str:
         self._fragments.append(fragment)
-        return fragment
+        if self._begun:
+            return fragment
+        # Nothing but white space may turn out to be no arguments at all.
+        self._begun = bool(fragment.strip())
+        return "".join(self._fragments) if self._begun else ""
 
     def finish(self) -> str:
         text = "".join(self._fragments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from responses_plugin.generation.items import OutputItemKind
@@ -62,7 +63,7 @@ class ToolKind:
     def call_type(self) -> str | None:
         return self.output_item.type if self.output_item else None
 
-    @property
+    @cached_property
     def output_type(self) -> str | None:
         return item_type(self.output) if self.output else None
 

@@ -186,8 +186,9 @@ def _parts(content: Any) -> list[Mapping[str, Any]]:
     return [part for part in parts if isinstance(part, Mapping) and _template_type(part)]
 
 
-def _template_type(part: Mapping[str, Any]) -> str | None:
-    return _TEMPLATE_TYPES.get(str(part.get("type")))
+def _template_type(part: Mapping[str, Any]) -> str:
+    """What a part is to a template; empty for what no template knows."""
+    return _TEMPLATE_TYPES.get(str(part.get("type")), "")
 
 
 def _with_mapping_arguments(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ _BAD_IMAGE = re.compile(
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"busy|overloaded|already serving", re.IGNORECASE)
+#: The host's name for an answer that is not the JSON that was asked for.
+_UNFIT = "invalid_response_format_output"
 _CODE = re.compile(r"[a-z][a-z0-9_]*")
 #: Names of the exceptions that a download ends with, those of the library that the host uses among them.
 _DOWNLOAD_ERRORS = {"RequestException", "FileSizeExceededError"}
@@ -40,6 +42,8 @@ def host_error(status: int, detail: Any, headers: Mapping[str, str] | None = Non
     """The error for an HTTP status and detail that the host chose; its headers say when to try again, for one."""
     message = _message(detail)
     kept = dict(headers) if headers else None
+    if _named(detail) == _UNFIT:
+        return unfit_answer(message)
     if problem := _known_problem(message):
         return problem
     if status == 404 and "model" in message.lower():
@@ -52,6 +56,16 @@ def host_error(status: int, detail: Any, headers: Mapping[str, str] | None = Non
     # What the host cannot process is a bad request; clients retry a 422 in vain.
     status = 400 if status == 422 else status
     return RequestError(message, code=_named(detail) or code, status=status, type=type_, headers=kept)
+
+
+def unfit_answer(problem: str) -> RequestError:
+    """The error for an answer that is not the JSON that was asked for. It is the model's mistake, not the client's."""
+    return RequestError(
+        f"The model's answer does not fit text.format: {problem}. Try again, or make the schema simpler.",
+        code="invalid_structured_output",
+        status=500,
+        type="server_error",
+    )
 
 
 def engine_error(error: BaseException) -> RequestError:

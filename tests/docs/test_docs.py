@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from responses_plugin import hookspecs
+from responses_plugin.lowering import assemble, items, placement
 from responses_plugin.plugins import load_plugins
 from responses_plugin.protocol import events, host_errors
 from responses_plugin.protocol.request import ResponsesRequest
@@ -29,7 +30,9 @@ SOURCES = [*sorted((ROOT / "responses_plugin").rglob("*.py")), *sorted((ROOT / "
 
 
 @pytest.mark.parametrize("block", runnable_blocks("python", "runnable"), ids=lambda block: block.name)
-def test_runnable_examples_run(block: Block, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runnable_examples_run(
+    block: Block, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A Python block marked runnable runs as it stands, and prints what its comments say."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.syspath_prepend(str(EXAMPLES / "sql_tool"))
@@ -101,23 +104,28 @@ def _constants(node: ast.expr | None) -> set[str]:
     return set()
 
 
+def _codes(node: ast.AST) -> list[ast.expr | None]:
+    """What is passed as, assigned to, or the default of something called ``code``."""
+    if isinstance(node, ast.keyword) and node.arg == "code":
+        return [node.value]
+    if isinstance(node, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == "code" for target in node.targets
+    ):
+        return [node.value]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "code":
+        return [node.value]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        defaults = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        return [default for argument, default in defaults if argument.arg == "code"]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Failed":
+        return [*node.args[1:2]]
+    return []
+
+
 def codes_in(source: Path) -> set[str]:
-    """The error codes that a module uses: whatever is passed as, assigned to, or the default of a ``code``."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.keyword) and node.arg == "code":
-            found |= _constants(node.value)
-        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "code" for t in node.targets):
-            found |= _constants(node.value)
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "code":
-            found |= _constants(node.value)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            arguments = node.args
-            defaults = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            found |= set().union(*(_constants(default) for name, default in defaults if name.arg == "code"))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Failed":
-            found |= set().union(*map(_constants, node.args[1:2]))
-    return found
+    """The error codes that a module uses."""
+    nodes = ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+    return {code for node in nodes for value in _codes(node) for code in _constants(value)}
 
 
 def test_every_error_code_is_documented() -> None:
@@ -133,7 +141,8 @@ def test_every_error_code_is_documented() -> None:
 def test_every_request_field_is_documented() -> None:
     """responses.md says of each request field what becomes of it."""
     section = Page(DOCS / "responses.md").section("Request fields")
-    documented = {name for row in re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    rows = re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert documented == set(ResponsesRequest.model_fields)
 
 
@@ -165,6 +174,25 @@ def test_every_part_type_is_documented() -> None:
         assert f"`{part_type}`" in section, part_type
 
 
+# --- Lowering ------------------------------------------------------------------------------------------------------
+
+
+def test_every_text_of_our_own_is_documented() -> None:
+    """architecture.md shows each text that the model may be given and that nobody sent."""
+    text = Page(DOCS / "architecture.md").text
+    orphan = f"[{assemble._ORPHAN}]"
+    for ours in (
+        assemble.NO_OUTPUT,
+        orphan,
+        items.IMAGE_FOLLOWS,
+        items.IMAGE_NOT_SHOWN,
+        placement.IMAGES_OF,
+        placement.OPENING,
+        placement.WAITING,
+    ):
+        assert f"`{ours.format('ID')}`" in text, ours
+
+
 # --- Commands ------------------------------------------------------------------------------------------------------
 
 
@@ -190,7 +218,8 @@ def test_every_option_is_documented() -> None:
 def test_make_targets_exist(page: Page) -> None:
     """Every make command that a page names is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    for code in [*re.findall(r"`(make [^`]*)`", page.prose), *(line for block in page.blocks for line in block.text.splitlines())]:
+    lines = [line for block in page.blocks for line in block.text.splitlines()]
+    for code in [*re.findall(r"`(make [^`]*)`", page.prose), *lines]:
         for target in re.findall(r"(?:^|[;&(] *|\$ )make(?: [A-Z]+=\S+)* ([a-z][a-z-]*)", code):
             assert target in targets, f"{page.name}: make {target}"
 

@@ -284,11 +284,14 @@ def test_an_undeclared_name_is_a_function_call() -> None:
     assert (item["type"], item["name"], item["arguments"]) == ("function_call", "made_up", '{"input": "a"}')
 
 
-def test_a_call_without_arguments_has_an_empty_object() -> None:
+@pytest.mark.parametrize("fragments", [[], [""], ["\n", " "]])
+def test_a_call_without_arguments_has_an_empty_object(fragments: list[str]) -> None:
     """Clients parse the arguments of a complete call, so there is something to parse, in deltas as well."""
-    made = build([*call("get_weather"), FINISHED])
+    made = build([*call("get_weather", *fragments), FINISHED])
     assert items(made)[0]["arguments"] == "{}"
     assert [event["delta"] for event in made if "delta" in event] == ["{}"]
+    cut_off = build([CallStarted("get_weather"), *map(CallArguments, fragments), TRUNCATED])
+    assert items(cut_off)[0]["arguments"] == ""
 
 
 def test_an_item_is_closed_with_the_event_that_completes_it() -> None:

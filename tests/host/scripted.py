@@ -281,7 +281,9 @@ class ScriptedHost:
         with ExitStack() as stack:
             stack.enter_context(_replaced_globals(self._host_globals()))
             self.engine.preserve_native_tool_format = host_server._detect_native_tool_support()
-            self.engine.use_harmony_rendering = host_server._detect_harmony_rendering()
+            # Absent before release 0.4.0, which renders no conversation in harmony's own way.
+            detect_harmony = getattr(host_server, "_detect_harmony_rendering", lambda: False)
+            self.engine.use_harmony_rendering = detect_harmony()
             if self._plugin:
                 stack.callback(responses_plugin.disable)
                 responses_plugin.enable(self._options)
@@ -316,7 +318,13 @@ class ScriptedHost:
     @contextmanager
     def serving(self) -> Iterator[str]:
         """Serve the app with uvicorn in a thread; gives the URL to put before ``/v1``."""
-        config = uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False)
+        with self.running_server() as (url, _):
+            yield url
+
+    @contextmanager
+    def running_server(self, **options: Any) -> Iterator[tuple[str, uvicorn.Server]]:
+        """The same with further options of uvicorn, for a test that shuts the server down itself."""
+        config = uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False, **options)
         server = uvicorn.Server(config)
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -325,7 +333,7 @@ class ScriptedHost:
             try:
                 wait_until(lambda: server.started or not thread.is_alive(), "uvicorn to start")
                 assert server.started, "uvicorn did not start"
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
             finally:
                 server.should_exit = True
                 thread.join(WAIT_SECONDS)

@@ -16,11 +16,12 @@ SECRET = "/Users/me/secret-model"
 
 
 def failure_of(events: list[StreamEvent]) -> dict[str, Any]:
-    """The error of a stream that failed; that it ends with one terminal event was checked on reading."""
-    assert events[-1].type == "response.failed"
+    """The error of a stream that failed, told twice; that it ends with one terminal event was checked on reading."""
+    assert [event.type for event in events[-2:]] == ["error", "response.failed"]
     response = terminal_response(events)
     assert response["status"] == "failed"
     assert set(response["error"]) == {"code", "message"}
+    assert {key: events[-2].data[key] for key in ("code", "message")} == response["error"]
     assert response["completed_at"] is None
     return dict(response["error"])
 

@@ -199,7 +199,15 @@ async def test_a_body_that_is_no_request_is_refused(body: bytes, code: str) -> N
 
 @pytest.mark.parametrize(
     "content_type",
-    ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "text/json", "json", "", None],
+    [
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "multipart/form-data; boundary=x",
+        "text/json",
+        "json",
+        "",
+        None,
+    ],
 )
 async def test_a_body_must_say_that_it_is_json(content_type: str | None) -> None:
     """Otherwise it is refused even if it is JSON, as on the chat endpoint: a web page may send such a body to any

@@ -72,7 +72,7 @@ Draw = Any
 
 
 def _part(draw: Draw, to: Conversation, kinds: Sequence[str]) -> Json:
-    kind = draw(st.sampled_from(kinds))
+    kind: str = draw(st.sampled_from(kinds))
     if kind == "image":
         url = to.image()
         forms: list[Json] = [
@@ -80,7 +80,8 @@ def _part(draw: Draw, to: Conversation, kinds: Sequence[str]) -> Json:
             {"type": "input_image", "image_url": {"url": url}, "detail": "high"},
             {"type": "image_url", "image_url": {"url": url}},
         ]
-        return forms[draw(st.integers(0, len(forms) - 1))]
+        form: Json = draw(st.sampled_from(forms))
+        return form
     if kind == "unknown":
         return {"type": "hologram", "data": {"deep": [None, to.mark()]}}
     if kind == "refusal":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ SCREENSHOT = {
     "call_id": "c",
     "output": {"type": "computer_screenshot", "image_url": RED},
 }
+SCREENSHOT_TOLD = {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}}
 PAINTING = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": RED_BYTES, "size": "64x64"}
 RED_TURN = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": RED}}]}
 
@@ -26,8 +28,7 @@ RED_TURN = {"role": "user", "content": [{"type": "image_url", "image_url": {"url
     [
         (
             SCREENSHOT,
-            "[item of type computer_call_output]\n"
-            '{"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}}',
+            f"[item of type computer_call_output]\n{json.dumps(SCREENSHOT_TOLD)}",
         ),
         (PAINTING, '[item of type image_generation_call]\n{"type": "image_generation_call", "size": "64x64"}'),
     ],

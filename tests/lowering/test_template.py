@@ -25,31 +25,24 @@ RED, BLUE = data_url("red"), data_url("blue")
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}
 ]
-modest = settings(deadline=None, max_examples=25)
+modest = settings(deadline=None, max_examples=40)
 
 
 def refusing(*names: str) -> TemplateRules:
     return TemplateRules(**dict.fromkeys(names, False))
 
 
-def probed(name: str) -> TemplateRules:
-    rules = probe_template(renderer(name))
-    assert rules is not None
-    return rules
-
-
-#: Every set of rules that one of the templates has.
-RULE_SETS = {name: probed(name) for name in NAMES}
-each_template = pytest.mark.parametrize("name", NAMES)
+RENDERERS = {name: renderer(name) for name in NAMES}
+RULE_SETS = {name: probe_template(render) or TemplateRules() for name, render in RENDERERS.items()}
 
 
 # --- Asking ---------------------------------------------------------------------------------------------------------
 
 
-@each_template
+@pytest.mark.parametrize("name", NAMES)
 def test_the_rules_of_a_template_are_found_out(name: str) -> None:
     """Exactly what its first line says, whether it raises, leaves something out or moves it."""
-    assert {rule.name for rule in refused(probed(name))} == rules_of(name)
+    assert {rule.name for rule in refused(RULE_SETS[name])} == rules_of(name)
 
 
 def test_every_rule_is_asked_for_and_has_a_template() -> None:
@@ -108,54 +101,50 @@ def test_what_is_placed_otherwise_can_be_read() -> None:
 # --- Whole conversations --------------------------------------------------------------------------------------------
 
 
-def without_reasoning(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Templates leave reasoning out, always or after a while."""
-    return [{**message, "reasoning_content": ""} for message in messages]
+def without_what_templates_leave_out(messages: Sequence[ChatMessage], rules: TemplateRules) -> list[ChatMessage]:
+    """Without reasoning, which none of them has to show, and without the text that one of them cannot show."""
+    kept: list[ChatMessage] = [{**message, "reasoning_content": ""} for message in messages]
+    if rules.text_before_call:
+        return kept
+    return [{**message, "content": ""} if "tool_calls" in message else message for message in kept]
 
 
-@each_template
 @modest
 @given(agent_conversations())
-def test_no_conversation_is_refused(name: str, conversation: Conversation) -> None:
+def test_no_conversation_is_refused(conversation: Conversation) -> None:
     """What is lowered for a template renders with it, every text in its place, tools declared or not."""
-    rules = RULE_SETS[name]
-    render = renderer(name)
-    for instructions in (None, "You code. #i#"):
-        messages = lower(conversation.items, template=rules, instructions=instructions)
+    for name, rules in RULE_SETS.items():
+        messages = lower(conversation.items, template=rules, instructions="You code. #i#")
         if not rules.images:
             messages = [message for message in messages if isinstance(message["content"], str)]
-        expected = marks_of(without_reasoning(messages))
-        if not rules.text_before_call:
-            calls = [message for message in messages if "tool_calls" in message]
-            lost = {mark for message in calls for mark in marks_of([{"role": "user", "content": message["content"]}])}
-            expected = [mark for mark in expected if mark not in lost]
+        expected = marks_of(without_what_templates_leave_out(messages, rules))
         for tools in (None, TOOLS):
-            rendered = render(messages, tools)
-            assert [mark for mark in marks_of([{"role": "user", "content": rendered}]) if mark in expected] == expected
-            assert instructions is None or "#i#" in rendered
+            rendered = RENDERERS[name](messages, tools)
+            marks = marks_of([{"role": "user", "content": rendered}])
+            assert [mark for mark in marks if mark in expected] == expected, name
+            assert "#i#" in rendered, name
 
 
-@each_template
 @modest
 @given(agent_conversations(parallel_outputs_shuffled=True))
-def test_turns_are_appended_whatever_the_rules(name: str, conversation: Conversation) -> None:
+def test_turns_are_appended_whatever_the_rules(conversation: Conversation) -> None:
     """The messages of each request are the beginning of those of the next, so that the host's prefix cache hits."""
-    lowered = [
-        lower(conversation.items[:end], template=RULE_SETS[name], instructions="You code.")
-        for end in conversation.boundaries
-    ]
-    for shorter, longer in pairwise(lowered):
-        assert longer[: len(shorter)] == shorter
+    for name, rules in RULE_SETS.items():
+        for instructions in (None, "You code."):
+            requests = [conversation.items[:end] for end in conversation.boundaries]
+            lowered = [lower(items, template=rules, instructions=instructions) for items in requests]
+            for shorter, longer in pairwise(lowered):
+                assert longer[: len(shorter)] == shorter, name
 
 
-@each_template
 @modest
 @given(any_items())
-def test_nothing_is_lost_whatever_the_rules(name: str, conversation: Conversation) -> None:
+def test_nothing_is_lost_whatever_the_rules(conversation: Conversation) -> None:
     """Each text and each image comes out once, however odd the order of the items."""
-    messages = lower(conversation.items, template=RULE_SETS[name])
-    assert sorted(marks_of(messages)) == sorted(conversation.texts)
-    assert sorted(images_of(messages)) == sorted(conversation.images)
+    for name, rules in RULE_SETS.items():
+        messages = lower(conversation.items, template=rules)
+        assert sorted(marks_of(messages)) == sorted(conversation.texts), name
+        assert sorted(images_of(messages)) == sorted(conversation.images), name
 
 
 # --- Placement, rule by rule ----------------------------------------------------------------------------------------
