@@ -149,6 +149,8 @@ class _Generation:
         self._tag_watch = MarkupWatch(Markup(tags, special_tokens=False)) if tags else None
         self._prompt_opens_thought: bool | None = None
         self.failure: BaseException | None = None
+        #: The engine's last output, once there is one.
+        self.last_output: Any = None
 
     def settle_on(self, engine: Any, token_limit: int) -> None:
         """Lower the messages for the engine that will answer."""
@@ -307,6 +309,7 @@ class _ObservedEngine:
         outputs = self._engine.stream_chat(*args, **kwargs)
         try:
             async for output in outputs:
+                generation.last_output = output
                 if output.new_text:
                     generation.observe(output.new_text)
                 if output.finish_reason == "error":
@@ -408,6 +411,7 @@ class HostStream:
     async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
         frame = self._first
         done = False
+        finish_told = False
         while not done and frame is not None:
             text = frame if isinstance(frame, str) else bytes(frame).decode()
             # Everything else is a comment, which the host sends to notice that the client has gone.
@@ -416,7 +420,9 @@ class HostStream:
                 done = payload == _DONE
                 if not done:
                     # Once a token: pydantic's parser takes less than half the time of the standard one.
-                    yield from_json(payload)
+                    chunk = from_json(payload)
+                    finish_told = finish_told or any(choice.get("finish_reason") for choice in chunk.get("choices", ()))
+                    yield chunk
             frame = await self._next()
         # Before release 0.6.0 the host says nothing of a failure, and later on not what it was.
         if (failure := self._generation.failure) is not None:
@@ -424,6 +430,8 @@ class HostStream:
         elif not done:
             error = host_error(504, "The request timed out: the engine gave no output for too long.")
         else:
+            if not finish_told and (last := _last_chunk(self._generation.last_output)):
+                yield last
             return
         yield {"error": {"message": error.message, "code": error.code}}
 
@@ -431,6 +439,18 @@ class HostStream:
         close = getattr(self._frames, "aclose", None)
         if close is not None:
             await close()
+
+
+def _last_chunk(output: Any) -> dict[str, Any] | None:
+    """The chunk that ends a stream, for hosts that leave it out when the last thing the model wrote is not shown.
+
+    Before release 0.5.0 they do so after a call or a thought that the incremental parser did not take for one.
+    """
+    reason = getattr(output, "finish_reason", None)
+    if reason is None:
+        return None
+    usage = {"prompt_tokens": output.prompt_tokens, "completion_tokens": output.completion_tokens}
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}
 
 
 class HostChat:

@@ -67,7 +67,7 @@ def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
 
     async def refuse_upgrade() -> Response:
         """What is left of an upgrade where the server knows nothing of WebSocket."""
-        raise _NO_WEBSOCKET
+        return error_response(_NO_WEBSOCKET)
 
     return [
         Endpoint("POST", "/v1/responses", create_response),

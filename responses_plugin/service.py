@@ -30,7 +30,7 @@ from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_final_format, lower_request
 from responses_plugin.parsing import parse_body, parse_input
 from responses_plugin.plugins import Plugins
-from responses_plugin.protocol.errors import RequestError
+from responses_plugin.protocol.errors import RequestError, server_error
 from responses_plugin.protocol.items import Entry, ItemReference
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.response import Wire
@@ -47,6 +47,12 @@ _PARSE_IN_THREAD = 256 * 1024
 _REFUSAL_SECONDS = 0.5
 #: The host's word for "the client has gone"; nobody is left to read it.
 _CLIENT_CLOSED = 499
+
+
+#: Codes of refused requests that clients know in a failed response as well.
+_FAILURE_CODES = frozenset(
+    {"context_length_exceeded", "failed_to_download_image", "invalid_image", "invalid_image_url", "rate_limit_exceeded"}
+)
 
 
 @dataclass(frozen=True)
@@ -298,14 +304,21 @@ class ResponsesService:
 async def _opened(opening: asyncio.Future[ChatStream | None]) -> ChatStream:
     stream = await opening
     if stream is None:
-        raise RequestError("The client closed the connection.", code="server_error")
+        raise server_error("The client closed the connection.", status=_CLIENT_CLOSED)
     return stream
 
 
 def _failure(error: Exception) -> Failed:
     if isinstance(error, RequestError):
-        return Failed(error.message, error.code or "server_error")
+        return Failed(error.message, _failure_code(error))
     return Failed("The server failed; its log has the details.")
+
+
+def _failure_code(error: RequestError) -> str:
+    """The code of a failed response. Clients try again on codes they do not know, which a bad request never mends."""
+    if error.type == "invalid_request_error" and error.code not in _FAILURE_CODES:
+        return "invalid_prompt"
+    return error.code or "server_error"
 
 
 async def _let_go(opening: asyncio.Future[ChatStream | None]) -> None:

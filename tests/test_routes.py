@@ -16,10 +16,11 @@ ERROR_KEYS = {"message", "type", "param", "code"}
 
 
 def test_what_is_served() -> None:
-    """Creating, retrieving and deleting a response, all in the shape of errors that clients read."""
+    """Creating, retrieving and deleting a response, and a refusal to switch protocols; errors in OpenAI's shape."""
     served = endpoints(new_service(FakeHost()))
     assert [(endpoint.method, endpoint.path) for endpoint in served] == [
         ("POST", "/v1/responses"),
+        ("GET", "/v1/responses"),
         ("GET", "/v1/responses/{response_id}"),
         ("DELETE", "/v1/responses/{response_id}"),
     ]
@@ -36,6 +37,14 @@ async def test_one_response_from_beginning_to_end() -> None:
         assert (await client.get(path)).json() == made.json()
         assert (await client.delete(path)).json()["deleted"] is True
         assert (await client.get(path)).status_code == 404
+
+
+async def test_an_upgrade_that_a_server_made_a_get_of() -> None:
+    """Is refused in shape, with the status on which clients go on over HTTP at once."""
+    async with serving(FakeHost()) as client:
+        answer = await client.get("/v1/responses")
+    assert answer.status_code == 426
+    assert answer.json()["error"].keys() == ERROR_KEYS
 
 
 @pytest.mark.parametrize(
@@ -133,4 +142,5 @@ async def test_openapi_lists_the_endpoints() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         paths = json.loads((await client.get("/openapi.json")).content)["paths"]
     assert paths.keys() == {"/v1/responses", "/v1/responses/{response_id}"}
+    assert paths["/v1/responses"].keys() == {"post", "get"}
     assert paths["/v1/responses/{response_id}"].keys() == {"get", "delete"}

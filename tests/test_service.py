@@ -457,7 +457,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     ("refused", "code", "message"),
     [
         (RequestError("Too long.", code="context_length_exceeded"), "context_length_exceeded", "Too long."),
-        (RequestError("Not allowed.", status=403), "server_error", "Not allowed."),
+        (RequestError("Not allowed.", status=403), "invalid_prompt", "Not allowed."),
         (ValueError("secret"), "server_error", "The server failed; its log has the details."),
         (None, "server_error", "The client closed the connection."),
     ],

@@ -153,7 +153,7 @@ class _OpenCall:
     """A tool call whose arguments are arriving; its kind decides how it looks."""
 
     def __init__(
-        self, id: str, index: int, call: GeneratedCall, kind: OutputItemKind, fallback: OutputItemKind
+        self, id: str, index: int, call: GeneratedCall, kind: OutputItemKind, fallback: Callable[[], OutputItemKind]
     ) -> None:
         self.id = id
         self.index = index
@@ -199,7 +199,7 @@ class _OpenCall:
             self._kind.build(payload)
         except ValueError as error:
             logger.warning("a call of %s is passed on as a function call: %s", self._name, error)
-            self._kind = self._fallback
+            self._kind = self._fallback()
             self._fields = {}
             return self.open()
         return [events.item_added(self.index, self._item("in_progress", payload))]
@@ -305,8 +305,9 @@ class ResponseBuilder:
         call = GeneratedCall(self._new_id("call"), event.name, self._toolset.find_shown(event.name))
         kind = self._choose_item(call)
         index = len(self._output) + (self._open is not None)
-        fallback = self._choose_item(replace(call, function=None))
-        item = _OpenCall(self._new_id(kind.id_prefix), index, call, kind, fallback)
+        item = _OpenCall(
+            self._new_id(kind.id_prefix), index, call, kind, lambda: self._choose_item(replace(call, function=None))
+        )
         opening = item.open()  # The code of the kind runs before anything changes.
         made = self._close("completed")
         self._open = item
@@ -339,11 +340,9 @@ class ResponseBuilder:
         )
 
     def _fail(self, event: Failed) -> list[Wire]:
-        try:
-            made = self._close("incomplete")
-        except Exception:
-            logger.exception("a call cannot be closed; it is left out of the response, which failed anyway")
-            made, self._open = [], None
+        # Clients run a call once it is done, whatever its status says: one that broke off is never done.
+        made = [] if isinstance(self._open, _OpenCall) else self._close("incomplete")
+        self._open = None
         made.append(events.error(event.code, event.message))
         return self._end(made, "failed", error={"code": event.code, "message": event.message})
 

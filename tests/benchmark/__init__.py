@@ -1,7 +1,8 @@
 """What the plugin costs: ``python -m tests.benchmark`` prints ratios of one run on the real host.
 
-Only the engine is scripted: its outputs are made beforehand and come without a delay, so that what is measured is the
-way of a token through the host and the plugin. Absolute numbers depend on the machine; the ratios are what counts.
+Only the engine is scripted: its outputs are made beforehand and come one by one without a delay, so that what is
+measured is the way of a token through the host and the plugin. Absolute numbers depend on the machine; the ratios are
+what counts.
 
 ================  ================================================================================================
 ``throughput``    streamed and whole answers: the plugin, the host's chat endpoint, the host's own ``/v1/responses``

@@ -45,6 +45,8 @@ class ReadyEngine(ScriptedEngine):
     async def stream_chat(self, messages: list[dict[str, Any]], **kwargs: Any) -> AsyncIterator[GenerationOutput]:
         await asyncio.sleep(self.prefill_seconds)
         for output in self._outputs:
+            # An engine waits for each token in one way or another, and the event loop goes around meanwhile.
+            await asyncio.sleep(0)
             yield output
 
 

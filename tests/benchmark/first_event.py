@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from statistics import median
-from typing import Any
 
 from tests.benchmark.bodies import chat_request, responses_request
 from tests.benchmark.engine import BenchmarkHost
 from tests.benchmark.exchange import Request
 from tests.benchmark.report import Section, Target
-from tests.benchmark.scripts import SCENARIOS
+from tests.benchmark.scripts import TEXT
 from tests.benchmark.throughput import Call
 
 _NOTE = (
@@ -26,14 +23,15 @@ _PROMISES = {"plugin": 0.1, "plugin, structured output": _MOST_SECONDS}
 async def measure(call: Call, prefill_seconds: float, turns: int) -> Section:
     """One row a kind of request."""
     stream = responses_request(stream=True)
+    structured = responses_request(stream=True, text={"format": {"type": "json_object"}})
     requests: dict[str, tuple[Request, bool]] = {
         "plugin": (stream, True),
-        "plugin, structured output": (_with(stream, text={"format": {"type": "json_object"}}), True),
+        "plugin, structured output": (structured, True),
         "chat": (chat_request(stream=True), False),
         "host": (stream, False),
     }
     seconds: dict[str, list[float]] = {name: [] for name in requests}
-    with BenchmarkHost(SCENARIOS[0]) as host:
+    with BenchmarkHost(TEXT) as host:
         host.engine.answer_with(["{}"])
         host.engine.prefill_seconds = prefill_seconds
         for _ in range(turns):
@@ -49,7 +47,3 @@ async def measure(call: Call, prefill_seconds: float, turns: int) -> Section:
     ]
     return Section("first event", _NOTE.format(prefill_seconds), rows, targets)
 
-
-def _with(request: Request, **fields: Any) -> Request:
-    """The request with more fields in its body."""
-    return replace(request, body=json.dumps({**json.loads(request.body), **fields}).encode())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle, islice
 
@@ -28,28 +29,31 @@ def thinking(count: int) -> list[str]:
 #: A function to declare.
 TOOL = {
     "type": "function",
-    "name": "read_file",
-    "description": "Read a file.",
-    "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    "name": "write_file",
+    "description": "Write a file.",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
 }
+
+
+def calling(count: int) -> list[str]:
+    """``count`` pieces, nearly all of them the arguments of one call."""
+    opening = ["<tool_call>", '{"name":', ' "write_file",', ' "arguments":', ' {"text":', ' "']
+    text = [json.dumps(word)[1:-1] for word in words(count - len(opening) - 3)]
+    return [*opening, *text, '"', "}}", "</tool_call>"]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What the model says and what the host makes of it."""
+    """What the model says, and which of the host's parsers read it."""
 
     name: str
-    pieces_of: str = "words"
+    pieces: Callable[[int], list[str]] = words
     reasoning_parser: str | None = None
     tool_parser: str | None = None
     declares_tools: bool = False
 
-    def pieces(self, count: int) -> Sequence[str]:
-        return thinking(count) if self.pieces_of == "thinking" else words(count)
 
-
-SCENARIOS = (
-    Scenario("text"),
-    Scenario("reasoning", pieces_of="thinking", reasoning_parser="qwen3"),
-    Scenario("tools declared", tool_parser="hermes", declares_tools=True),
-)
+TEXT = Scenario("text")
+REASONING = Scenario("reasoning", thinking, reasoning_parser="qwen3")
+TOOLS = Scenario("tools declared", tool_parser="hermes", declares_tools=True)
+CALL = Scenario("tool call", calling, tool_parser="hermes", declares_tools=True)

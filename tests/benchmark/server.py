@@ -49,6 +49,8 @@ async def serving(app: Any) -> AsyncIterator[Client]:
     server = uvicorn.Server(config)
     with socket.socket() as listener, TemporaryDirectory(prefix="responses-benchmark-") as folder:
         listener.bind(("127.0.0.1", 0))
+        # From here on a client may connect: it is kept waiting until uvicorn accepts it.
+        listener.listen()
         task = asyncio.create_task(server.serve([listener]))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.benchmark.client"),
@@ -57,8 +59,6 @@ async def serving(app: Any) -> AsyncIterator[Client]:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            while not server.started and not task.done():
-                await asyncio.sleep(0.01)
             yield Client(process, listener.getsockname()[1], Path(folder))
         finally:
             assert process.stdin is not None

@@ -12,10 +12,11 @@ from tests.benchmark.bodies import chat_request, responses_request
 from tests.benchmark.engine import BenchmarkHost
 from tests.benchmark.exchange import Exchange, Request
 from tests.benchmark.report import Cell, Section, Target
-from tests.benchmark.scripts import SCENARIOS, Scenario
+from tests.benchmark.scripts import CALL, REASONING, TEXT, TOOLS, Scenario
 
 Call = Callable[[Request], Awaitable[Exchange]]
 
+_SCENARIOS = (TEXT, REASONING, TOOLS, CALL)
 PLUGIN, CHAT, HOST = "plugin", "chat", "host"
 #: The most that a token may cost, as a multiple of what it costs on the host's chat endpoint.
 _MOST_OF_CHAT = 1.25
@@ -46,7 +47,7 @@ async def measure_streams(calls: Mapping[str, Call], lengths: Sequence[int], tur
     rows: list[Mapping[str, Cell]] = []
     targets: list[Target] = []
     shortest, longest = min(lengths), max(lengths)
-    for scenario in SCENARIOS:
+    for scenario in _SCENARIOS:
         for client, call in calls.items():
             costs = await _measure(scenario, call, lengths, turns, stream=True)
             for length in lengths:
@@ -63,7 +64,7 @@ async def measure_streams(calls: Mapping[str, Call], lengths: Sequence[int], tur
 async def measure_whole(calls: Mapping[str, Call], lengths: Sequence[int], turns: int) -> Section:
     """The same for answers that are not streamed; they have no target."""
     rows: list[Mapping[str, Cell]] = []
-    for scenario in SCENARIOS:
+    for scenario in _SCENARIOS:
         for client, call in calls.items():
             costs = await _measure(scenario, call, lengths, turns, stream=False)
             rows += [_row(scenario, client, length, costs, scale=1e3) for length in lengths]

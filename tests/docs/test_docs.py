@@ -158,7 +158,10 @@ def test_every_stream_event_is_documented() -> None:
     """responses.md lists each event that can be sent, by the events of the protocol and of the built-in tool kinds."""
     section = Page(DOCS / "responses.md").section("Stream events")
     source = inspect.getsource(events)
-    types = set(re.findall(r'"(response\.[a-z_.]+|keepalive)"', source)) | {"response.created", "response.in_progress"}
+    types = set(re.findall(r"\"(response\.[a-z_.]+|keepalive|error)\"", source)) | {
+        "response.created",
+        "response.in_progress",
+    }
     for kind in load_plugins(discover=False).tool_kinds.values():
         if kind.output_item is None:
             continue

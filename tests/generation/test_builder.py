@@ -387,17 +387,32 @@ def test_keepalive_takes_a_number_and_nothing_else() -> None:
         ([CallStarted("apply_patch")], "input", ""),
     ],
 )
-@pytest.mark.parametrize("end", [TRUNCATED, Failed("The engine broke.", "server_error")], ids=["truncated", "failed"])
-def test_what_was_open_at_the_end_is_incomplete(
-    events: list[GenerationEvent], field: str, value: object, end: GenerationEvent
-) -> None:
-    """The item the budget ran out in, or the engine failed in, holds exactly what came of it; those before are done."""
-    made = build([*call("get_weather", "{}"), *events, end])
+def test_what_was_open_at_the_end_is_incomplete(events: list[GenerationEvent], field: str, value: object) -> None:
+    """The item the budget ran out in holds exactly what came of it; those before are done."""
+    made = build([*call("get_weather", "{}"), *events, TRUNCATED])
     first, last = items(made)
     assert first["status"] == "completed"
     assert last["status"] == "incomplete"
     assert last[field] == value
     assert terminal(made)["output"] == [first, last]
+    read_events(read(made))
+
+
+@pytest.mark.parametrize(
+    ("events", "types"),
+    [
+        ([TextDelta("Hel")], ["function_call", "message"]),
+        ([ReasoningDelta("Hm")], ["function_call", "reasoning"]),
+        ([CallStarted("get_weather"), CallArguments('{"ci')], ["function_call"]),
+        ([CallStarted("apply_patch"), CallArguments('{"input": "*** Be')], ["function_call"]),
+    ],
+)
+def test_a_call_that_broke_off_is_never_done(events: list[GenerationEvent], types: list[str]) -> None:
+    """Clients run a call once it is done, whatever its status; what was said and thought is kept as incomplete."""
+    made = build([*call("get_weather", "{}"), *events, Failed("The engine broke.", "server_error")])
+    assert [item["type"] for item in items(made)] == types
+    assert terminal(made)["output"] == items(made)
+    assert [event["type"] for event in made[-2:]] == ["error", "response.failed"]
     read_events(read(made))
 
 

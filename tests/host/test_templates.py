@@ -58,9 +58,9 @@ CONVERSATIONS: dict[str, list[dict[str, Any]]] = {
         user("go"),
     ],
     "parallel calls with images": [
-        user([text("Look at this: "), image(BLUE)]),
+        user([text("Look at this:"), image(BLUE)]),
         *PARALLEL,
-        assistant("Fine."),
+        user("Fine."),
         *PARALLEL,
     ],
     "no user turn": PARALLEL,
@@ -145,7 +145,7 @@ async def test_everything_reaches_the_prompt_in_order(name: str, tokenizer: Any,
     with ScriptedHost(Script(["ok"])) as host:
         await host.post(input=CONVERSATIONS["parallel calls with images"], tools=LOOK)
     position = 0
-    for said in ["Look at this: ", "sky", "the sky", "the sea", "Fine.", "sky", "the sky", "the sea"]:
+    for said in ["Look at this:", "sky", "the sky", "the sea", "Fine.", "sky", "the sky", "the sea"]:
         position = prompts[0].find(said, position)
         assert position >= 0, f"{said!r} is missing or out of place in {prompts[0]}"
     placeholders = re.findall(r"<image>|<\|image_pad\|>|<start_of_image>|<\|image\|>|\[IMG\]", prompts[0])
@@ -218,65 +218,6 @@ async def test_what_a_template_refuses_is_a_bad_request(tokenizer: Any, prompts:
         assert (failed["error"]["code"], failed["error"]["message"]) == REFUSED
 
 
-# --- The real engines -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module", params=["simple", "batched"])
-def tiny(request: pytest.FixtureRequest) -> Iterator[tuple[TestClient, Callable[[str], None]]]:
-    """A client of the host with the tiny model and the plugin, and a way to give the model another template."""
-    engine_class = {"simple": SimpleEngine, "batched": BatchedEngine}[request.param]
-    engine = engine_class(str(TINY_VLM), force_mllm=True)
-    with ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(server, "_engine", engine)
-        patch.setattr(server, "_model_name", MODEL_NAME)
-        responses_plugin.enable()
-        stack.callback(responses_plugin.disable)
-        client = stack.enter_context(TestClient(server.app))
-        processor = getattr(engine, "_processor", None) or engine._model.processor
-
-        def use(template: str) -> None:
-            processor.chat_template = template
-            processor.tokenizer.chat_template = template
-
-        yield client, use
-
-
-def ask(client: TestClient, *, stream: bool = False, **body: Any) -> Any:
-    return client.post("/v1/responses", json={"model": MODEL_NAME, "max_output_tokens": 16, "stream": stream, **body})
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_family_is_served(tiny: tuple[TestClient, Callable[[str], None]], name: str) -> None:
-    """A tiny model does not understand the templates of others, but its prompts render, with all the images in them."""
-    client, use = tiny
-    # The processor of the tiny model knows its own mark for an image only.
-    marks = r"<\|begin_of_image\|><\|image\|><\|end_of_image\|>|<start_of_image>|<\|image\|>|\[IMG\]"
-    use(re.sub(marks, "<|vision_start|><|image_pad|><|vision_end|>", template_text(name)))
-    for title, items in CONVERSATIONS.items():
-        body = {"input": items, "instructions": "You code.", "tools": LOOK}
-        response = ask(client, **body)
-        assert response.status_code == 200, (title, response.text)
-        status = terminal_response(read_stream(ask(client, stream=True, **body).content))["status"]
-        assert status in ("completed", "incomplete"), title
-
-
-def test_an_engine_that_would_go_on_without_the_conversation_does_not(
-    tiny: tuple[TestClient, Callable[[str], None]],
-) -> None:
-    """The simple engine swallows a refusal where there are images, and takes the last user turn for the whole."""
-    client, use = tiny
-    use(PICKY)
-    items = [user([text("forbidden"), image(RED)])]
-    refused = ask(client, input=items)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_prompt")
-    failed = ask(client, input=items, stream=True)
-    if failed.status_code == 200:
-        assert terminal_response(read_stream(failed.content))["error"]["code"] == "invalid_prompt"
-    else:
-        assert failed.json()["error"]["code"] == "invalid_prompt"
-
-
 # --- The doctor -----------------------------------------------------------------------------------------------------
 
 
@@ -302,13 +243,9 @@ def test_the_doctor_shows_the_rules_of_a_model(model_folder: Any, capsys: pytest
     assert len(template["instead"]) == 2
 
 
-@pytest.mark.parametrize("chat_template", [None, "Hello."])
-def test_the_doctor_says_that_there_is_no_template(
-    chat_template: str | None, model_folder: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Or none that can be asked: such a model cannot chat."""
-    if chat_template:
-        (model_folder / "chat_template.jinja").write_text(chat_template)
+def test_the_doctor_says_that_a_template_cannot_be_asked(model_folder: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model with such a template cannot chat."""
+    (model_folder / "chat_template.jinja").write_text("Hello.")
     assert command_line.main(["doctor", "--model", str(model_folder)]) == 1
     assert "has no chat template, or one that does not render a single user turn" in capsys.readouterr().out
 
@@ -319,3 +256,62 @@ def test_the_doctor_does_not_look_for_models_elsewhere(capsys: pytest.CaptureFix
     report = json.loads(capsys.readouterr().out)
     assert report["problem"] == "ValueError: someone/model is not a model folder"
     assert report["template"] is None
+
+
+# --- The real engines -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["simple", "batched"])
+def tiny(request: pytest.FixtureRequest) -> Iterator[tuple[TestClient, Callable[[str], None]]]:
+    """A client of the host with the tiny model and the plugin, and a way to give the model another template."""
+    engine_class = {"simple": SimpleEngine, "batched": BatchedEngine}[request.param]
+    engine = engine_class(str(TINY_VLM), force_mllm=True)
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(server, "_engine", engine)
+        patch.setattr(server, "_model_name", MODEL_NAME)
+        responses_plugin.enable()
+        stack.callback(responses_plugin.disable)
+        client = stack.enter_context(TestClient(server.app))
+        processor = getattr(engine, "_processor", None) or engine._model.processor
+
+        def use(template: str) -> None:
+            processor.chat_template = template
+            processor.tokenizer.chat_template = template
+
+        yield client, use
+
+
+def ask(client: TestClient, *, stream: bool = False, **body: Any) -> Any:
+    return client.post("/v1/responses", json={"model": MODEL_NAME, "max_output_tokens": 1, "stream": stream, **body})
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_is_served(tiny: tuple[TestClient, Callable[[str], None]], name: str) -> None:
+    """A tiny model does not understand the templates of others, but its prompts render, with all the images in them."""
+    client, use = tiny
+    # The processor of the tiny model knows its own mark for an image only.
+    marks = r"<\|begin_of_image\|><\|image\|><\|end_of_image\|>|<start_of_image>|<\|image\|>|\[IMG\]"
+    use(re.sub(marks, "<|vision_start|><|image_pad|><|vision_end|>", template_text(name)))
+    pictured = ask(
+        client, input=[*CONVERSATIONS["parallel calls with images"], developer("Code.")], instructions="Plan."
+    )
+    assert pictured.status_code == 200, pictured.text
+    unasked = ask(client, input=PARALLEL, tools=LOOK, stream=True)
+    assert terminal_response(read_stream(unasked.content))["status"] == "incomplete"
+
+
+def test_an_engine_that_would_go_on_without_the_conversation_does_not(
+    tiny: tuple[TestClient, Callable[[str], None]],
+) -> None:
+    """The simple engine swallows a refusal where there are images, and takes the last user turn for the whole."""
+    client, use = tiny
+    use(PICKY)
+    items = [user([text("forbidden"), image(RED)])]
+    refused = ask(client, input=items)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_prompt")
+    failed = ask(client, input=items, stream=True)
+    if failed.status_code == 200:
+        assert terminal_response(read_stream(failed.content))["error"]["code"] == "invalid_prompt"
+    else:
+        assert failed.json()["error"]["code"] == "invalid_prompt"
