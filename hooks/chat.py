@@ -18,12 +18,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import wraps
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
 from fastapi import HTTPException
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -158,7 +158,7 @@ class _Generation:
         self.token_limit = token_limit
         supports_images = bool(getattr(engine, "is_mllm", False))
         messages = self.call.lower(EngineFacts(supports_images=supports_images, template=template_rules(engine)))
-        message_type = self.server.Message
+        message_type = _message_type(self.server.Message)
         self.request.messages = [message_type(**message) for message in messages]
 
     def observe(self, piece: str) -> None:
@@ -325,6 +325,14 @@ class _ObservedEngine:
 
 class _ReportedError(RuntimeError):
     """The engine reports a failure as the reason why it has finished."""
+
+
+@cache
+def _message_type(host_type: type[BaseModel]) -> type[BaseModel]:
+    """The host's message type, with the reasoning of an assistant, which it has no field for before release 0.5.0."""
+    if "reasoning_content" in host_type.model_fields:
+        return host_type
+    return create_model(host_type.__name__, __base__=host_type, reasoning_content=(str | None, None))
 
 
 def _chat_request(server: ModuleType, body: Mapping[str, Any]) -> Any:

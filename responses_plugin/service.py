@@ -172,8 +172,7 @@ class ResponsesService:
     def _inherited(self, request: ResponsesRequest) -> list[Entry]:
         """The items of the conversation so far; instructions are not carried over."""
         if request.conversation_id is not None:
-            items = self._store.conversation(request.conversation_id)
-            return [Entry(item, "conversation") for item in items]
+            return self._conversation(request.conversation_id)
         if request.previous_response_id is None:
             return []
         try:
@@ -192,6 +191,19 @@ class ResponsesService:
                 status=404,
             ) from None
         return [Entry(item, "previous_response_id") for item in items]
+
+    def _conversation(self, conversation_id: str) -> list[Entry]:
+        try:
+            items = self._store.conversation(conversation_id)
+        except KeyError:
+            raise RequestError(
+                f"Conversation with id '{conversation_id}' is no longer whole: its oldest turns were dropped for newer "
+                "ones. Send the whole conversation in 'input', under a new id.",
+                param="conversation",
+                code="conversation_not_found",
+                status=404,
+            ) from None
+        return [Entry(item, "conversation") for item in items]
 
     def _resolved(self, entry: Entry) -> Entry:
         """The item that a reference stands for."""

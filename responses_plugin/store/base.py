@@ -43,7 +43,10 @@ class ResponseStore(Protocol):
         """
 
     def conversation(self, conversation_id: str) -> Sequence[Item]:
-        """The items of a conversation, oldest first; empty for one that has not begun."""
+        """The items of a conversation, oldest first; empty for one that has not begun.
+
+        Raises :class:`KeyError` with its id when part of it is gone.
+        """
 
     def item(self, item_id: str) -> Item | None:
         """An output or input item of a stored turn, by its id."""

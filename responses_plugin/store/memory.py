@@ -12,6 +12,9 @@ from responses_plugin.store.base import StoredTurn
 #: Bytes counted for a JSON value besides its text; an estimate, images dwarf it.
 _OVERHEAD = 64
 
+#: How many conversations that lost turns are remembered as such.
+_REMEMBERED_CUTS = 10_000
+
 
 class MemoryStore:
     """Using a chain of turns makes all of it recent, so an active session is not cut off at its beginning."""
@@ -25,6 +28,8 @@ class MemoryStore:
         #: The same item may stand in many turns, each of which replayed it: by its id, then by the id of the turn.
         self._items: defaultdict[str, dict[str, Item]] = defaultdict(dict)
         self._conversations: defaultdict[str, list[str]] = defaultdict(list)
+        #: Conversations that lost a turn to newer ones, the latest last.
+        self._cut: OrderedDict[str, None] = OrderedDict()
 
     def save(self, turn: StoredTurn) -> None:
         self._turns[turn.id] = turn
@@ -37,7 +42,15 @@ class MemoryStore:
             self._conversations[turn.conversation_id].append(turn.id)
         # The newest turn stays even if it alone is over the limit: its id has just been handed out.
         while len(self._turns) > 1 and (len(self._turns) > self._max_entries or self._bytes > self._max_bytes):
-            self.delete(next(iter(self._turns)))
+            self._drop(next(iter(self._turns.values())))
+
+    def _drop(self, turn: StoredTurn) -> None:
+        """Make room. A conversation without its beginning is not shown as if it were whole."""
+        self.delete(turn.id)
+        if turn.conversation_id is not None:
+            self._cut[turn.conversation_id] = None
+            while len(self._cut) > _REMEMBERED_CUTS:
+                self._cut.popitem(last=False)
 
     def get(self, response_id: str) -> StoredTurn | None:
         turn = self._turns.get(response_id)
@@ -70,6 +83,8 @@ class MemoryStore:
         return self._items_of(reversed(chain))
 
     def conversation(self, conversation_id: str) -> Sequence[Item]:
+        if conversation_id in self._cut:
+            raise KeyError(conversation_id)
         return self._items_of(self._turns[id] for id in list(self._conversations.get(conversation_id, ())))
 
     def item(self, item_id: str) -> Item | None:
