@@ -28,7 +28,7 @@ def responses_host_patches() -> list[SymbolPatch]:
     from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
 
     def not_needed() -> str | None:
-        # Looking up cannot be tried without a model. No host keeps images out one way only.
+        # Fetching cannot be tried without a model, but a host that stores no images has none to find.
         return None if _stores_images(MLLMBatchGenerator) else "host uses this cache for text alone"
 
     def patch(seam: str, name: str, parameters: tuple[str, ...], replace: Callable[..., Any]) -> SymbolPatch:

@@ -72,14 +72,8 @@ def _builder_patches(mllm: ModuleType) -> list[SymbolPatch]:
 def _loop_patches(mllm: ModuleType) -> list[SymbolPatch]:
     from mlx_vlm import prompt_utils
 
-    # Each loop is asked on its own, and the template's patch is of use to either.
-    chat = partial(_messages_of_chat, mllm.MLXMultimodalLM.chat)
-    stream_chat = partial(_messages_of_chat, mllm.MLXMultimodalLM.stream_chat)
-
-    def both(messages: Messages) -> Messages:
-        return chat(messages) if not keeps_tool_exchange(chat) else stream_chat(messages)
-
-    def loop_patch(seam: str, name: str, build: Builder) -> SymbolPatch:
+    def loop_patch(seam: str, name: str) -> SymbolPatch:
+        loop = partial(_messages_of_chat, getattr(mllm.MLXMultimodalLM, name))
         return SymbolPatch(
             seam=seam,
             owner=mllm.MLXMultimodalLM,
@@ -87,12 +81,13 @@ def _loop_patches(mllm: ModuleType) -> list[SymbolPatch]:
             parameters=("self", "messages"),
             replace=give_stand_ins,
             remove_when=_REMOVE_WHEN,
-            not_needed=partial(_why_not_needed, build),
+            not_needed=partial(_why_not_needed, loop),
         )
 
     return [
-        loop_patch(_SEAM, "chat", chat),
-        loop_patch(f"{_SEAM}, streamed", "stream_chat", stream_chat),
+        loop_patch(_SEAM, "chat"),
+        loop_patch(f"{_SEAM}, streamed", "stream_chat"),
+        # Does nothing where there are no stand-ins, so nobody needs to ask.
         SymbolPatch(
             seam=f"{_SEAM}, rendered",
             owner=prompt_utils,
@@ -100,7 +95,6 @@ def _loop_patches(mllm: ModuleType) -> list[SymbolPatch]:
             parameters=("processor", "messages", "add_generation_prompt"),
             replace=take_stand_ins_back,
             remove_when=_REMOVE_WHEN,
-            not_needed=partial(_why_not_needed, both),
         ),
     ]
 
@@ -162,7 +156,9 @@ class _Template:
     """A processor with a template that takes note of its messages instead of rendering them."""
 
     chat_template = ""
-    messages: Messages = []
+
+    def __init__(self) -> None:
+        self.messages: Messages = []
 
     def apply_chat_template(self, messages: Messages, **kwargs: Any) -> None:
         self.messages = messages

@@ -46,12 +46,12 @@ def responses_host_patches() -> list[SymbolPatch]:
         takes_them = "chat_template_kwargs" in inspect.signature(getattr(model_class, PREPARE)).parameters
         return "host takes template arguments there" if takes_them else None
 
-    def template_arguments(name: str, parameters: tuple[str, ...], replace: Callable[..., Any]) -> SymbolPatch:
+    def template_arguments(seam: str, name: str, replace: Callable[..., Any]) -> SymbolPatch:
         return SymbolPatch(
-            seam=f"native video: template arguments, {name.strip('_')}",
+            seam=f"native video, template arguments{seam}",
             owner=model_class,
             name=name,
-            parameters=parameters,
+            parameters=("self", "messages"),
             replace=replace,
             remove_when="the host's native video route takes enable_thinking and chat_template_kwargs",
             not_needed=arguments_not_needed,
@@ -59,7 +59,7 @@ def responses_host_patches() -> list[SymbolPatch]:
 
     return [
         SymbolPatch(
-            seam="native video: tool exchange",
+            seam="native video, messages",
             owner=model_class,
             name=TRANSLATE,
             parameters=("self", "messages", "video_fps", "video_max_frames"),
@@ -67,9 +67,9 @@ def responses_host_patches() -> list[SymbolPatch]:
             remove_when="the host's native video route keeps tool_calls and tool_call_id",
             not_needed=translation_not_needed,
         ),
-        template_arguments("chat", ("self", "messages"), note_template_arguments),
-        template_arguments("stream_chat", ("self", "messages"), note_template_arguments),
-        template_arguments(PREPARE, ("self", "messages"), use_template_arguments),
+        template_arguments("", "chat", note_template_arguments),
+        template_arguments(", streamed", "stream_chat", note_template_arguments),
+        template_arguments(", rendered", PREPARE, use_template_arguments),
     ]
 
 

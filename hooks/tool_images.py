@@ -40,7 +40,7 @@ def responses_host_patches() -> list[SymbolPatch]:
 
     return [
         SymbolPatch(
-            seam="images in tool messages, batched engine",
+            seam="batched images of tool messages",
             # The engine's own name for it: others get their messages from the same function.
             owner=batched,
             name=EXTRACT,

@@ -1,10 +1,14 @@
-"""``python -m responses_plugin``: serve with the plugin without the start-up file, or find out whether that works."""
+"""``python -m responses_plugin``: serve with the plugin without the start-up file, find out whether that works, or
+configure a client.
+"""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import responses_plugin
@@ -23,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         server_flag.serve(arguments[1:])
         return 0
     options = _create_parser().parse_args(arguments)
+    if options.command == "client-config":
+        return configure_client(options)
     return diagnose(model=options.model, as_json=options.json)
 
 
@@ -37,13 +43,40 @@ def diagnose(*, model: str = "", as_json: bool = False) -> int:
     return 1 if found.problem else 0
 
 
+def configure_client(options: argparse.Namespace) -> int:
+    """Print how a client reaches a running server, or write it down; the exit code is 1 when neither can be done."""
+    from responses_plugin import client_config
+
+    base_url = options.base_url.rstrip("/")
+    try:
+        if options.write and options.client != "codex":
+            raise client_config.ConfigError("--write is for codex; the others are one file, to be redirected")
+        if options.model:
+            target = client_config.Target(base_url, options.model, api_key_env=options.api_key_env)
+        else:
+            target = client_config.ask_server(base_url, api_key_env=options.api_key_env)
+        if options.context_window:
+            target = replace(target, context_window=options.context_window)
+        if options.text_only:
+            target = replace(target, images=False)
+        if options.write:
+            text = client_config.write_codex_files(target, Path(options.write))
+        else:
+            text = client_config.CLIENTS[options.client](target)
+    except client_config.ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(text)
+    return 0
+
+
 def _create_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m responses_plugin",
         description="A complete OpenAI /v1/responses for the vllm-mlx server.",
     )
     parser.add_argument("--version", action="version", version=responses_plugin.__version__)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     commands.add_parser(
         "serve",
         add_help=False,
@@ -58,7 +91,42 @@ def _create_parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--model", metavar="PATH", default="", help="a model folder, of which no weights are read")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    _add_client_config(
+        commands.add_parser(
+            "client-config",
+            help="print a ready configuration for a client of a running server",
+            description="Print what a client needs to use a running server: for Codex its configuration and its model "
+            "catalog, for a library a program that asks one question.",
+        )
+    )
     return parser
+
+
+def _add_client_config(parser: argparse.ArgumentParser) -> None:
+    from responses_plugin.client_config import CLIENTS, DEFAULT_BASE_URL, DEFAULT_CONTEXT_WINDOW
+
+    parser.add_argument("client", choices=list(CLIENTS))
+    parser.add_argument(
+        "--base-url", metavar="URL", default=DEFAULT_BASE_URL, help="where the server is (default: %(default)s)"
+    )
+    parser.add_argument("--model", metavar="NAME", default="", help="the model; the server is asked unless given")
+    parser.add_argument(
+        "--context-window",
+        metavar="TOKENS",
+        type=int,
+        default=0,
+        help="how much of a conversation fits; for Codex, which compacts it at about nine tenths of that (default: what "
+        f"the server tells, else {DEFAULT_CONTEXT_WINDOW})",
+    )
+    parser.add_argument(
+        "--text-only", action="store_true", help="the model takes no images (default: what the server tells)"
+    )
+    parser.add_argument(
+        "--write", metavar="FOLDER", default="", help="write Codex's files into its home folder instead of printing them"
+    )
+    parser.add_argument(
+        "--api-key-env", metavar="NAME", default="", help="the environment variable that has the server's API key"
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return to_json(content)
+        return to_json(content, inf_nan_mode="null")
 
 
 def error_response(error: RequestError) -> JsonResponse:

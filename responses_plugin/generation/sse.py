@@ -16,4 +16,4 @@ MEDIA_TYPE = "text/event-stream"
 
 def encode_event(event: Wire) -> bytes:
     """``event:``, ``data:`` and the blank line that ends the event."""
-    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), to_json(event))
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), to_json(event, inf_nan_mode="null"))

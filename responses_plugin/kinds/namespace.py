@@ -43,10 +43,14 @@ def _parse_member(raw: Any, path: str) -> Tool:
 
 
 def _functions(tool: NamespaceTool) -> Iterable[Function]:
+    """The members; the first of them says what the group is about, once for all."""
+    about = f"[{tool.name}] {tool.description}\n\n" if tool.description else ""
     for member in tool.tools:
         if kind := _MEMBERS.get(member.type):
             for function in kind.functions(member):
-                yield replace(function, namespace=tool.name, kind=kind)
+                description = f"{about}{function.description or ''}"
+                yield replace(function, description=description, namespace=tool.name, kind=kind)
+                about = ""
 
 
 NAMESPACE = ToolKind(type="namespace", tool=NamespaceTool, functions=_functions)

@@ -30,9 +30,14 @@ class ToolSearchTool(Tool):
     parameters: dict[str, Any] | None = None
 
 
+#: Hosted searches have no id; calls and outputs that share one are paired in order.
+_ANY_SEARCH = "call_tool_search"
+
+
 class ToolSearchCall(ToolCall):
     """``arguments`` is an object here, not its text."""
 
+    call_id: str = _ANY_SEARCH
     type: Literal["tool_search_call"]
     arguments: dict[str, Any] = {}
 
@@ -40,6 +45,7 @@ class ToolSearchCall(ToolCall):
 class ToolSearchOutput(ToolOutput):
     """The tools found, as full declarations; they can be called from here on."""
 
+    call_id: str = _ANY_SEARCH
     type: Literal["tool_search_output"]
     tools: list[Any] = []
 

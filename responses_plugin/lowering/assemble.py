@@ -32,15 +32,23 @@ _ORPHAN = "output of call {}, which no call in this conversation is waiting for"
 _SYSTEM_ROLES = ("system", "developer")
 
 
-def assemble(instructions: str | None, groups: Iterable[list[ChatMessage]], rules: TemplateRules) -> list[ChatMessage]:
-    """``groups`` holds the messages of one item each; an empty one is an item that was dropped."""
+def assemble(
+    instructions: str | None,
+    groups: Iterable[list[ChatMessage]],
+    rules: TemplateRules,
+    answer_format: str | None = None,
+) -> list[ChatMessage]:
+    """``groups`` holds the messages of one item each; an empty one is an item that was dropped.
+
+    ``answer_format`` ends the system message: what opens it is the same for every request of a client.
+    """
     groups = [[fit_ids(message, rules) for message in group] for group in groups if group]
     opening = list(takewhile(lambda group: group[0]["role"] in _SYSTEM_ROLES, groups))
     # What the opening messages brought along, the user turns with their images, follows the system message.
     rest = [*(group[1:] for group in opening), *groups[len(opening) :]]
     units = [unit for group in rest for unit in _units(group)]
     outputs = _Outputs(units)
-    messages = _system_message(instructions, [group[0] for group in opening])
+    messages = _system_message(instructions, [group[0] for group in opening], answer_format)
     turn: list[ChatMessage] = []
     for index, unit in enumerate(units):
         message = unit[0]
@@ -70,10 +78,14 @@ def _units(group: list[ChatMessage]) -> list[list[ChatMessage]]:
     return units
 
 
-def _system_message(instructions: str | None, opening: Iterable[ChatMessage]) -> list[ChatMessage]:
+def _system_message(
+    instructions: str | None, opening: Iterable[ChatMessage], answer_format: str | None
+) -> list[ChatMessage]:
     parts = [text_part(instructions)] if instructions else []
     for message in opening:
         parts.extend(parts_of(message))
+    if answer_format:
+        parts.append(text_part(answer_format))
     if not parts:
         return []
     if all(part["type"] == "text" for part in parts):

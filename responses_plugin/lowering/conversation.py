@@ -8,7 +8,7 @@ from responses_plugin.context import RequestContext
 from responses_plugin.images import check_image_url
 from responses_plugin.lowering.assemble import assemble
 from responses_plugin.lowering.messages import ChatMessage
-from responses_plugin.lowering.request import lower_instructions
+from responses_plugin.lowering.request import describe_answer
 from responses_plugin.plugins import Plugins
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.items import Entry, Message, Reasoning, ToolOutput
@@ -18,7 +18,8 @@ from responses_plugin.protocol.parts import ImagePart, Part, RefusalPart, TextPa
 def lower_conversation(plugins: Plugins, entries: Sequence[Entry], context: RequestContext) -> list[ChatMessage]:
     """Pure and deterministic; raises :class:`RequestError` for what the engine at hand cannot be given."""
     groups = [plugins.lower_input_item(entry.item, context.at(entry.path)) for entry in entries]
-    return assemble(lower_instructions(context.request, context.toolset), groups, context.engine.template)
+    request = context.request
+    return assemble(request.instructions, groups, context.engine.template, describe_answer(request, context.toolset))
 
 
 def locate_remote_image(entries: Sequence[Entry], text: str) -> str | None:

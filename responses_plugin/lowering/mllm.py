@@ -106,6 +106,8 @@ def keeps_tool_exchange(build: Builder) -> bool:
 class _StandInRole(str):
     """The role ``"user"``, which also brings along the message that it stands for."""
 
+    __slots__ = ("message",)
+
     message: dict[str, Any]
 
 

@@ -87,8 +87,8 @@ def _response_format(format: TextFormat) -> dict[str, Any]:
     }
 
 
-def lower_instructions(request: ResponsesRequest, toolset: Toolset) -> str | None:
-    """The text that opens the system message.
+def describe_answer(request: ResponsesRequest, toolset: Toolset) -> str | None:
+    """What the model must be told about the form of its answer.
 
     The host refuses a response format together with tools, and clients send both: the model may call tools freely
     and is told in words what its final answer must look like.
@@ -96,8 +96,8 @@ def lower_instructions(request: ResponsesRequest, toolset: Toolset) -> str | Non
     wanted = request.text.format
     _, offered = _offer(request, toolset)
     if wanted.type == "text" or not offered.functions:
-        return request.instructions
+        return None
     answer = "Unless you call a tool, reply with nothing but one valid JSON object"
     if wanted.type == "json_schema":
         answer += f" that matches this JSON schema:\n{json.dumps(wanted.schema_, ensure_ascii=False)}"
-    return "\n\n".join(filter(None, [request.instructions, answer]))
+    return answer

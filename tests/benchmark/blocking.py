@@ -19,7 +19,7 @@ from tests.benchmark.bodies import (
 )
 from tests.benchmark.engine import BenchmarkHost
 from tests.benchmark.exchange import Request
-from tests.benchmark.report import Section, Target
+from tests.benchmark.report import Row, Section, Target
 from tests.benchmark.scripts import CALL, REASONING, TEXT, TOOLS, Scenario
 from tests.benchmark.throughput import Call
 
@@ -92,7 +92,7 @@ async def measure(call: Call, *, images: int, image_bytes: int, tokens: int, ite
     for _ in range(turns):
         for case in cases:
             longest[case.name].append(await _longest_block(case, call) * 1000)
-    rows = [
+    rows: list[Row] = [
         {"request": name, "median": median(measured), "worst": max(measured)} for name, measured in longest.items()
     ]
     targets = [

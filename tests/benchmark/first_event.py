@@ -7,7 +7,7 @@ from statistics import median
 from tests.benchmark.bodies import chat_request, responses_request
 from tests.benchmark.engine import BenchmarkHost
 from tests.benchmark.exchange import Request
-from tests.benchmark.report import Section, Target
+from tests.benchmark.report import Row, Section, Target
 from tests.benchmark.scripts import TEXT
 from tests.benchmark.throughput import Call
 
@@ -40,10 +40,9 @@ async def measure(call: Call, prefill_seconds: float, turns: int) -> Section:
                     exchange = await call(request)
                 exchange.require_success()
                 seconds[name].append(exchange.first_byte_seconds)
-    rows = [{"request": name, "first byte": median(measured) * 1000} for name, measured in seconds.items()]
+    rows: list[Row] = [{"request": name, "first byte": median(measured) * 1000} for name, measured in seconds.items()]
     targets = [
         Target(f"first event: {name}", median(seconds[name]) * 1000, most * 1000, "ms")
         for name, most in _PROMISES.items()
     ]
     return Section("first event", _NOTE.format(prefill_seconds), rows, targets)
-

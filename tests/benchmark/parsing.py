@@ -31,7 +31,7 @@ from responses_plugin.plugins import load_plugins
 from responses_plugin.service import ResponsesService
 from responses_plugin.store.memory import MemoryStore
 from tests.benchmark.bodies import image_request
-from tests.benchmark.report import Section, Target
+from tests.benchmark.report import Row, Section, Target
 
 _NOTE = (
     "A request of {:.1f} MB with {} images: CPU milliseconds from its bytes to chat messages, and the peak of resident\n"
@@ -57,7 +57,7 @@ async def measure(images: int, image_bytes: int, turns: int) -> Section:
         seconds["json.loads"].append(time.process_time() - between)
     ratios = [ours / theirs for ours, theirs in zip(*seconds.values(), strict=True)][1:]
     peaks = _measure_peaks(body)
-    rows = [
+    rows: list[Row] = [
         {"way": way, "time": median(measured[1:]) * 1000, "peak / body": peaks[way]}
         for way, measured in seconds.items()
     ]
@@ -141,10 +141,10 @@ def main() -> None:
 
 def _peak_bytes() -> int:
     """The most that was resident in this process."""
-    if sys.platform == "linux":
-        # Not from getrusage, which tells a new process the peak of the one that started it.
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not from getrusage, which on Linux tells a new process the peak of the one that started it.
+        return int(status.read_text(encoding="utf-8").partition("VmHWM:")[2].split()[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

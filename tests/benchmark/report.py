@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 Cell = str | int | float | None
+#: One line of a table, by column.
+Row = Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Section:
 
     name: str
     note: str
-    rows: Sequence[Mapping[str, Cell]]
+    rows: Sequence[Row]
     targets: Sequence[Target] = field(default_factory=list)
 
 
@@ -51,7 +53,7 @@ def as_json(sections: Sequence[Section]) -> dict[str, object]:
     }
 
 
-def _target_row(target: Target) -> Mapping[str, Cell]:
+def _target_row(target: Target) -> Row:
     unit = f" {target.unit}".rstrip()
     return {
         "target": target.name,
@@ -61,7 +63,7 @@ def _target_row(target: Target) -> Mapping[str, Cell]:
     }
 
 
-def _table(rows: Sequence[Mapping[str, Cell]]) -> str:
+def _table(rows: Sequence[Row]) -> str:
     """Columns as the first row has them; numbers to the right."""
     columns = list(rows[0]) if rows else []
     lines = [columns, *([_shown(row.get(column)) for column in columns] for row in rows)]

@@ -11,7 +11,7 @@ from statistics import median
 from tests.benchmark.bodies import chat_request, responses_request
 from tests.benchmark.engine import BenchmarkHost
 from tests.benchmark.exchange import Exchange, Request
-from tests.benchmark.report import Cell, Section, Target
+from tests.benchmark.report import Row, Section, Target
 from tests.benchmark.scripts import CALL, REASONING, TEXT, TOOLS, Scenario
 
 Call = Callable[[Request], Awaitable[Exchange]]
@@ -44,7 +44,7 @@ _Costs = Mapping[tuple[int, str], Sequence[float]]
 
 async def measure_streams(calls: Mapping[str, Call], lengths: Sequence[int], turns: int) -> Section:
     """Every scenario with every client, at every length."""
-    rows: list[Mapping[str, Cell]] = []
+    rows: list[Row] = []
     targets: list[Target] = []
     shortest, longest = min(lengths), max(lengths)
     for scenario in _SCENARIOS:
@@ -63,7 +63,7 @@ async def measure_streams(calls: Mapping[str, Call], lengths: Sequence[int], tur
 
 async def measure_whole(calls: Mapping[str, Call], lengths: Sequence[int], turns: int) -> Section:
     """The same for answers that are not streamed; they have no target."""
-    rows: list[Mapping[str, Cell]] = []
+    rows: list[Row] = []
     for scenario in _SCENARIOS:
         for client, call in calls.items():
             costs = await _measure(scenario, call, lengths, turns, stream=False)
@@ -101,7 +101,7 @@ async def _cost(host: BenchmarkHost, way: _Way, call: Call) -> float:
     return cost
 
 
-def _row(scenario: Scenario, client: str, length: int, costs: _Costs, scale: float) -> Mapping[str, Cell]:
+def _row(scenario: Scenario, client: str, length: int, costs: _Costs, scale: float) -> Row:
     return {
         "answer": scenario.name,
         "client": client,

