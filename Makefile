@@ -56,5 +56,5 @@ doctor: $(INSTALLED) ## Tell whether serving would work here
 	$(BIN)/python -m responses_plugin doctor
 
 clean: ## Remove the environment and what tools left behind
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) tests/clients/node_modules build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

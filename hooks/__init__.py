@@ -9,6 +9,7 @@ Installed as ``responses_plugin.hooks``. One module a seam:
 ``mllm_messages``      MLLM message construction: what the multimodal engines and templates get
 ``output_items``       output item building: what the model generated to output items, by tool kind
 ``chat``               generation through the host's own chat-completions handler
+``templates``          what the loaded model's chat template accepts, asked with the engine's own renderer
 ``endpoints``          the routes that replace or join the host's
 ``stale_image_cache``  a host defect that any client meets who repeats a request with images
 =====================  ============================================================================================

@@ -33,6 +33,7 @@ from responses_plugin.engine import ChatCall
 from responses_plugin.generation.markup import Markup, MarkupWatch
 from responses_plugin.generation.reader import WholeAnswer, budget_spent, usage_of
 from responses_plugin.generation.thought import split_unclosed_thought
+from responses_plugin.hooks.cached_tokens import cached_tokens, scheduled
 from responses_plugin.hooks.structured import check_schema, checked_json
 from responses_plugin.hooks.templates import check_rendering, template_rules
 from responses_plugin.hookspecs import hookimpl
@@ -149,6 +150,8 @@ class _Generation:
         self._tag_watch = MarkupWatch(Markup(tags, special_tokens=False)) if tags else None
         self._prompt_opens_thought: bool | None = None
         self.failure: BaseException | None = None
+        #: The scheduler's requests for this call; see ``cached_tokens``.
+        self.scheduled: list[Any] = []
         #: The engine's last output, once there is one.
         self.last_output: Any = None
 
@@ -187,6 +190,9 @@ class _Generation:
         """The error for an exception of the engine or of its preparation, naming the image it is about."""
         if isinstance(error, HTTPException):
             return host_error(error.status_code, error.detail, error.headers)
+        if isinstance(error, asyncio.CancelledError):
+            # Such as all requests that wait for a model when the first of them is gone.
+            return host_error(503, "The host has dropped this request; try again.")
         described = engine_error(error)
         if described.status < 500 and (place := self.call.locate(self._culprit(error))):
             described.param = place
@@ -210,6 +216,10 @@ class _Generation:
             except server.UnsafeRemoteURLError:
                 return str(url)
         return str(error)
+
+    def with_cached_tokens(self, usage: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The host's usage, with what it leaves out in OpenAI's place for it."""
+        return {**usage, "prompt_tokens_details": {"cached_tokens": cached_tokens(self.scheduled)}}
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text``; 0 where the engine has no tokenizer to ask."""
@@ -306,6 +316,7 @@ class _ObservedEngine:
 
     async def stream_chat(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         generation = self._generation
+        scheduled.set(generation.scheduled)
         outputs = self._engine.stream_chat(*args, **kwargs)
         try:
             async for output in outputs:
@@ -369,7 +380,7 @@ class HostCompletion:
     def __init__(self, generation: _Generation, answer: Mapping[str, Any]) -> None:
         choice = answer["choices"][0]
         self.finish_reason: str | None = choice.get("finish_reason")
-        self.usage: Mapping[str, Any] = answer.get("usage") or {}
+        self.usage: Mapping[str, Any] = generation.with_cached_tokens(answer.get("usage") or {})
         self.markup = generation.markup
         self.token_limit = generation.token_limit
         self.count_tokens = generation.count_tokens
@@ -429,6 +440,8 @@ class HostStream:
                 if not done:
                     # Once a token: pydantic's parser takes less than half the time of the standard one.
                     chunk = from_json(payload)
+                    if chunk.get("usage"):
+                        chunk["usage"] = self._generation.with_cached_tokens(chunk["usage"])
                     finish_told = finish_told or any(choice.get("finish_reason") for choice in chunk.get("choices", ()))
                     yield chunk
             frame = await self._next()
@@ -488,6 +501,7 @@ class HostChat:
     async def _call(self, call: ChatCall, raw_request: Request) -> tuple[_Generation, Any]:
         generation = _Generation(self._server, call)
         token = _current.set(generation)
+        scheduled_token = scheduled.set(generation.scheduled)
         try:
             if generation.structured:
                 await asyncio.to_thread(check_schema, generation.request.response_format)
@@ -503,6 +517,7 @@ class HostChat:
                 logger.exception("the host failed to answer")
             raise described from error
         finally:
+            scheduled.reset(scheduled_token)
             _current.reset(token)
 
 

@@ -46,8 +46,10 @@ BUILTIN_PLUGINS = (
     "responses_plugin.hooks.stale_image_cache",
     "responses_plugin.hooks.batched_prefix_cache",
     "responses_plugin.hooks.text_route",
+    "responses_plugin.hooks.registry_loads",
     "responses_plugin.hooks.output_items",
     "responses_plugin.hooks.chat",
+    "responses_plugin.hooks.cached_tokens",
     "responses_plugin.hooks.endpoints",
 )
 

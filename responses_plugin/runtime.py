@@ -87,9 +87,9 @@ def command_line_states(host: Host) -> list[SeamState]:
 
 def read_template_rules(folder: str) -> TemplateRules:
     """What the chat template in a model folder accepts. Raises ``ValueError`` where there is none to ask."""
-    from responses_plugin.hooks import templates
+    from responses_plugin.hooks.templates import read_rules
 
-    return templates.read_rules(folder)
+    return read_rules(folder)
 
 
 def describe_start(host_version: str, states: Sequence[SeamState], plugin_names: Sequence[str]) -> str:

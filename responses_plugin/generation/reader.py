@@ -61,7 +61,12 @@ class Source(Protocol):
 def usage_of(counts: Mapping[str, Any] | None) -> Usage:
     """The host's token counts as the protocol has them."""
     counts = counts or {}
-    return Usage(input_tokens=counts.get("prompt_tokens") or 0, output_tokens=counts.get("completion_tokens") or 0)
+    details = counts.get("prompt_tokens_details") or {}
+    return Usage(
+        input_tokens=counts.get("prompt_tokens") or 0,
+        output_tokens=counts.get("completion_tokens") or 0,
+        cached_tokens=details.get("cached_tokens") or 0,
+    )
 
 
 def budget_spent(finish_reason: str | None, usage: Usage, token_limit: int | None) -> bool:

@@ -53,11 +53,10 @@ def lay_out(message: ChatMessage, answers: Sequence[list[ChatMessage]], rules: T
     if message["content"] and not rules.text_beside_call and rules.text_before_call:
         said, message = _apart(message)
     if not rules.parallel_calls:
-        alone: ChatMessage = {"role": "assistant", "content": ""}
-        first, *others = calls
-        turns: list[ChatMessage] = [{**message, "tool_calls": [first]}]
-        turns += ({**alone, "tool_calls": [call]} for call in others)
-        return [*said, *(each for turn, answer in zip(turns, answers, strict=True) for each in (turn, *answer))]
+        turns = [message, *(assistant_text("") for _ in calls[1:])]
+        for turn, call, answer in zip(turns, calls, answers, strict=True):
+            said += [{**turn, "tool_calls": [call]}, *answer]
+        return said
     if not rules.user_between_results and len(calls) > 1:
         return [*said, message, *(result for result, *_ in answers), *_labelled(answers)]
     return [*said, message, *(each for answer in answers for each in answer)]
@@ -95,7 +94,7 @@ def _opened(messages: list[ChatMessage], rules: TemplateRules) -> list[ChatMessa
 
 def _in_words(message: ChatMessage, answers: Iterable[list[ChatMessage]]) -> list[ChatMessage]:
     """Calls and results as text, in the words of the host for models without a format for them."""
-    said: ChatMessage = {**message, "content": message["content"]}
+    said: ChatMessage = {**message}
     parts = parts_of(message)
     for call in said.pop("tool_calls"):
         function = call["function"]

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from responses_plugin.__main__ import main
-from tests.clients.npm import ClientsMissing, installed_modules
-from tests.host.scripted import SCRIPTED_MODEL, Script
+from tests.clients.npm import ClientsMissingError, installed_modules
+from tests.host.scripted import ScriptedHost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
+    from tests.host.scripted import Script
+
 RUN_SECONDS = 60.0
-#: About the size of tokens, and no divisor of any marker's length: markers are cut anywhere.
-PIECE = 5
 
 
 def find_codex() -> Path:
@@ -31,21 +31,8 @@ def find_codex() -> Path:
     modules = installed_modules()
     found = sorted(modules.glob("@openai/codex-*/vendor/*/bin/codex"))
     if not found:
-        raise ClientsMissing(f"{modules} has no Codex for this machine: npm installs it as an optional dependency")
+        raise ClientsMissingError(f"{modules} has no Codex for this machine: npm installs it as an optional dependency")
     return found[0]
-
-
-def says(text: str, **options: Any) -> Script:
-    """The model writes this, token by token."""
-    return Script([text[start : start + PIECE] for start in range(0, len(text), PIECE)], **options)
-
-
-def calls(*named: tuple[str, Mapping[str, Any]], before: str = "", **options: Any) -> Script:
-    """The model calls these tools at once, under the names that it knows them by."""
-    texts = [
-        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>" for name, arguments in named
-    ]
-    return says(before + "\n".join(texts), **options)
 
 
 @dataclass
@@ -106,8 +93,13 @@ class Codex:
             (self.home / name).write_text(text, encoding="utf-8")
         # What only a test needs: no word to anyone but the server.
         config = self.home / "config.toml"
-        quiet = "check_for_update_on_startup = false\n"
-        config.write_text(quiet + config.read_text(encoding="utf-8") + "\n[analytics]\nenabled = false\n")
+        self.add_config("[analytics]\nenabled = false\n[features]\nplugins = false\n")
+        config.write_text("check_for_update_on_startup = false\n" + config.read_text(encoding="utf-8"))
+
+    def add_config(self, tables: str) -> None:
+        """Add tables to the configuration."""
+        with (self.home / "config.toml").open("a", encoding="utf-8") as config:
+            config.write(f"\n{tables}")
 
     def edit_catalog(self, **fields: Any) -> None:
         """Change what the catalog says about the model."""
@@ -116,21 +108,30 @@ class Codex:
         catalog["models"][0].update(fields)
         path.write_text(json.dumps(catalog), encoding="utf-8")
 
-    def run(self, *arguments: str | Path, command: Sequence[str] = ("exec",)) -> Run:
+    def run(self, *arguments: str | Path) -> Run:
         """Run ``codex exec ARGUMENTS`` to its end."""
-        options = ["--skip-git-repo-check", "--json", "-c", 'sandbox_mode="danger-full-access"']
-        done = subprocess.run(
-            [str(find_codex()), *command, *options, *map(str, arguments)],
+        return self.finish(self.start(*arguments))
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """The same without waiting for it; :meth:`finish` does."""
+        options = ["--skip-git-repo-check", "--json", "--strict-config", "--sandbox", "danger-full-access"]
+        return subprocess.Popen(
+            [str(find_codex()), "exec", *options, *map(str, arguments)],
             cwd=self.workspace,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
-            timeout=RUN_SECONDS,
         )
-        events = [json.loads(line) for line in done.stdout.splitlines()]
-        return Run(done.returncode, events, done.stderr)
+
+    def finish(self, process: subprocess.Popen[str]) -> Run:
+        """Wait for the end of a run."""
+        try:
+            stdout, stderr = process.communicate(timeout=RUN_SECONDS)
+        finally:
+            process.kill()
+        return Run(process.returncode, [json.loads(line) for line in stdout.splitlines()], stderr)
 
     def _environment(self) -> dict[str, str]:
         """The least that Codex needs, so that no setting of whoever runs the tests takes part."""
@@ -139,4 +140,59 @@ class Codex:
         return {**kept, "HOME": str(self.home), "CODEX_HOME": str(self.home), **self.environment}
 
 
-__all__ = ["SCRIPTED_MODEL", "Codex", "Run", "calls", "find_codex", "says"]
+@dataclass
+class Sent:
+    """One request of a client, and how it was answered."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes = b""
+    status: int = 0
+
+    @property
+    def json(self) -> dict[str, Any]:
+        body = json.loads(self.body)
+        assert isinstance(body, dict)
+        return body
+
+    def inputs(self, item_type: str) -> list[dict[str, Any]]:
+        """The input items of one type."""
+        return [item for item in self.json["input"] if item.get("type") == item_type]
+
+
+class RecordingHost(ScriptedHost):
+    """The scripted host, with the requests as they came over the wire."""
+
+    def __init__(self, *scripts: Script, **options: Any) -> None:
+        super().__init__(*scripts, **options)
+        self.sent: list[Sent] = []
+        #: Called with each request when its answer begins.
+        self.on_answer: Callable[[Sent], None] = lambda _: None
+
+    @property
+    def app(self) -> Any:
+        """The host's app, listening in on what is posted."""
+        app = super().app
+
+        async def record(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http" or scope["method"] != "POST":
+                await app(scope, receive, send)
+                return
+            headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+            sent = Sent(scope["path"], headers)
+            self.sent.append(sent)
+
+            async def receive_body() -> Any:
+                message = await receive()
+                sent.body += message.get("body", b"")
+                return message
+
+            async def send_answer(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    sent.status = message["status"]
+                    self.on_answer(sent)
+                await send(message)
+
+            await app(scope, receive_body, send_answer)
+
+        return record

@@ -14,7 +14,7 @@ MODULES = FOLDER / "node_modules"
 INSTALL_SECONDS = 600
 
 
-class ClientsMissing(AssertionError):
+class ClientsMissingError(AssertionError):
     """The clients cannot be installed; says what is missing."""
 
 
@@ -22,13 +22,13 @@ class ClientsMissing(AssertionError):
 def installed_modules() -> Path:
     """The folder ``node_modules`` with the pinned clients; installs them if they are not there yet.
 
-    Raises :class:`ClientsMissing`: a test of a client that is not there has not passed.
+    Raises :class:`ClientsMissingError`: a test of a client that is not there has not passed.
     """
     lock = FOLDER / "package-lock.json"
     pinned = hashlib.sha256(lock.read_bytes()).hexdigest()
     stamp = MODULES / ".installed"
     # Several test runs of one checkout may come here at once.
-    with (FOLDER / ".lock").open("w") as guard:
+    with lock.open() as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != pinned:
             _install()
@@ -39,7 +39,9 @@ def installed_modules() -> Path:
 def _install() -> None:
     npm = shutil.which("npm")
     if npm is None:
-        raise ClientsMissing("the tests of real clients need npm and Node.js 20 or newer, and there is no npm on the PATH")
+        raise ClientsMissingError(
+            "the tests of real clients need npm and Node.js 20 or newer, and there is no npm on the PATH"
+        )
     command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
     done = subprocess.run(
         command,
@@ -51,4 +53,6 @@ def _install() -> None:
         timeout=INSTALL_SECONDS,
     )
     if done.returncode:
-        raise ClientsMissing(f"`npm ci` in {FOLDER} failed, so there are no clients to test:\n{done.stdout}{done.stderr}")
+        raise ClientsMissingError(
+            f"`npm ci` in {FOLDER} failed, so there are no clients to test:\n{done.stdout}{done.stderr}"
+        )

@@ -25,14 +25,8 @@ STOP_SECONDS = 20.0
 LOG_TAIL_LINES = 60
 
 #: The options of ``vllm-mlx serve`` that both tiny models need, and those of the one that sees.
-TEXT_OPTIONS = (
-    "--served-model-name",
-    MODEL_NAME,
-    "--enable-auto-tool-choice",
-    "--tool-call-parser",
-    "hermes",
-    "--offline",
-)
+PARSER_OPTIONS = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--offline")
+TEXT_OPTIONS = ("--served-model-name", MODEL_NAME, *PARSER_OPTIONS)
 TINY_OPTIONS = (str(TINY_VLM), "--mllm", *TEXT_OPTIONS)
 #: What to add to choose the engine.
 ENGINE_OPTIONS: dict[str, tuple[str, ...]] = {"simple": (), "batched": ("--continuous-batching",)}

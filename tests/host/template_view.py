@@ -20,7 +20,7 @@ class View:
     images: list[str]
 
 
-class _Rendered(BaseException):  # noqa: N818 - no error, but it must not be caught as one
+class _Rendered(BaseException):
     """The template was reached."""
 
 

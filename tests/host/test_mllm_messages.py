@@ -1,64 +1,198 @@
-"""Messages for multimodal engines, against the host's own builders and through both of its engines."""
+"""Messages for multimodal engines, against what the host makes of them itself."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import mlx_vlm
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
-from vllm_mlx import server
 from vllm_mlx.api.utils import extract_multimodal_content
-from vllm_mlx.engine.batched import BatchedEngine
-from vllm_mlx.engine.chat_template_safety import normalize_messages_for_chat_template
-from vllm_mlx.engine.simple import SimpleEngine
 from vllm_mlx.models import mllm
-from vllm_mlx.models.mllm import MLXMultimodalLM
 
-from responses_plugin.hooks.mllm_messages import responses_build_mllm_message, responses_host_patches
-from responses_plugin.lowering.mllm import build_mllm_message, parse_arguments
+from responses_plugin.hooks.mllm_messages import (
+    BUILDER,
+    keep_tool_exchange,
+    responses_build_mllm_message,
+    responses_host_patches,
+)
+from responses_plugin.lowering.mllm import build_mllm_message, parse_arguments, replace_stand_ins, stand_in
 from responses_plugin.patching import PatchSet, SeamStatus
-from tests.host.servers import MODEL_NAME, TINY_VLM
+from tests.host.template_view import View, view
 from tests.images import data_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Message = dict[str, Any]
 
+contract = pytest.mark.contract
+
 ATTACHED = "[Image output attached in the next message]"
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+FILM = {"type": "video_url", "video_url": {"url": "a.mp4"}}
+WORDS = {"type": "text", "text": "words"}
 
 
 def call(name: str, arguments: Any) -> Message:
     return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def exchange(content: Any = "", colour: str = "yellow") -> list[Message]:
+def exchange(content: Any = "") -> list[Message]:
     """A tool exchange as it is lowered: the call has no text, the result is text and an image that follows it."""
     return [
         {"role": "system", "content": "You are a helpful assistant."},
         {"role": "user", "content": "Take a screenshot and tell me the dominant color"},
         {"role": "assistant", "content": content, "tool_calls": [call("screenshot", "{}")]},
         {"role": "tool", "tool_call_id": "call_1", "content": f"Screenshot taken.\n{ATTACHED}"},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": data_url(colour)}}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": data_url("yellow")}}]},
     ]
 
 
-def host_builds(messages: list[Message]) -> tuple[list[Message], list[str]]:
-    """What the host hands to the template, and the images that go with it."""
-    images: list[str] = []
-    built = mllm._build_mllm_chat_messages(messages, all_image_urls=images, video_frame_counts={})
-    return built, images
+def text_of(message: Message) -> str:
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content if part["type"] == "text")
 
 
-# --- Against the host's own builders ---------------------------------------------------------------------------------
+def types_of(message: Message) -> list[str]:
+    return [part["type"] for part in message["content"]]
+
+
+def view_patched(messages: list[Message], **options: Any) -> View:
+    """What reaches the template of a patched host."""
+    patches = PatchSet("under test", responses_host_patches())
+    patches.apply()
+    try:
+        return view(messages, **options)
+    finally:
+        patches.revert()
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    """Both of the host's ways to a template."""
+    return bool(request.param)
+
+
+# --- On every release ------------------------------------------------------------------------------------------------
+
+media_parts = st.sampled_from(
+    [
+        PICTURE,
+        FILM,
+        {"type": "image_url", "image_url": "http://localhost/a.png"},
+        {"type": "image", "image": "a.png"},
+    ]
+)
+text_parts = st.text(max_size=5).map(lambda text: {"type": "text", "text": text})
+#: Messages that hold no part of a tool exchange, and media only where every host keeps them.
+untouched_messages = st.one_of(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "user", "assistant", "tool", "developer"])},
+        optional={
+            "content": st.none() | st.text(max_size=5) | st.lists(text_parts, max_size=3),
+            "reasoning_content": st.text(max_size=5),
+            "tool_calls": st.just([]),
+        },
+    ),
+    st.builds(
+        lambda media, texts: {"role": "user", "content": [*media, *texts]},
+        st.lists(media_parts, max_size=3),
+        st.lists(text_parts, max_size=2),
+    ),
+)
+
+
+@contract
+@settings(deadline=None)
+@given(messages=st.lists(untouched_messages, max_size=5), stream=st.booleans(), frames=st.integers(0, 3))
+def test_all_else_is_as_on_the_unpatched_host(messages: list[Message], stream: bool, frames: int) -> None:
+    """Template messages, template arguments and images are equal with and without the patches."""
+    before = copy.deepcopy(messages)
+    options = {"stream": stream, "frames": frames, "tools": [{"type": "function"}]}
+    assert view_patched(messages, **options) == view(messages, **options)
+    assert messages == before
+
+
+@contract
+@pytest.mark.parametrize("content", ["", None, "Let me look."])
+def test_an_exchange_reaches_the_template(stream: bool, content: str | None) -> None:
+    """Call, arguments, id and result stand there in their places, and the image has its placeholder and payload."""
+    found = view_patched(exchange(content), stream=stream)
+    system, user, called, result, picture = found.messages
+    assert [message["role"] for message in found.messages] == ["system", "user", "assistant", "tool", "user"]
+    assert (text_of(system), text_of(user)) == (exchange()[0]["content"], exchange()[1]["content"])
+    assert called == {"role": "assistant", "content": content or "", "tool_calls": [call("screenshot", {})]}
+    assert result["tool_call_id"] == "call_1"
+    assert text_of(result) == exchange()[3]["content"]
+    assert types_of(picture)[:1] == ["image"]
+    assert found.images == [data_url("yellow")]
+
+
+@contract
+@pytest.mark.parametrize("content", ["", None, []])
+def test_an_empty_result_reaches_the_template(stream: bool, content: Any) -> None:
+    """A tool that said nothing has answered all the same."""
+    messages = [*exchange()[:3], {"role": "tool", "tool_call_id": "call_1", "content": content}]
+    *_, result = view_patched(messages, stream=stream).messages
+    assert result == {"role": "tool", "content": "", "tool_call_id": "call_1"}
+
+
+@contract
+def test_reasoning_of_a_call_reaches_the_template(stream: bool) -> None:
+    """What the model thought before it called belongs to the call."""
+    messages = exchange()
+    messages[2]["reasoning_content"] = "I need to see it."
+    assert view_patched(messages, stream=stream).messages[2]["reasoning_content"] == "I need to see it."
+
+
+@contract
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_media_keep_their_places(stream: bool, role: str) -> None:
+    """Placeholders stand where the parts stood, as many as there are images, in a tool message as well."""
+    messages = [*exchange()[:3], {"role": role, "tool_call_id": "call_1", "content": [WORDS, PICTURE, WORDS, PICTURE]}]
+    found = view_patched(messages, stream=stream)
+    assert types_of(found.messages[-1]) == ["text", "image", "text", "image"]
+    assert len(found.images) == 2
+
+
+@contract
+def test_frames_stand_for_their_video(stream: bool) -> None:
+    """A host that cannot show a video shows its frames, where the video stood."""
+    messages = [*exchange()[:3], {"role": "user", "content": [WORDS, FILM, WORDS, PICTURE]}]
+    found = view_patched(messages, stream=stream, frames=2)
+    assert types_of(found.messages[-1]) == ["text", "image", "image", "text", "image"]
+
+
+@contract
+def test_seams_are_taken_where_the_exchange_is_lost(stream: bool) -> None:
+    """The probes agree with what the host does when it is asked for real."""
+    states = {patch.seam: patch.inspect().status for patch in responses_host_patches()}
+    # A host with a builder has one seam for both.
+    status = states.get("MLLM messages, streamed" if stream else "MLLM messages", states["MLLM messages"])
+    keeps = any(message.get("tool_calls") for message in view(exchange(), stream=stream).messages)
+    assert status is (SeamStatus.NOT_NEEDED if keeps else SeamStatus.TAKEN)
+
+
+@contract
+def test_reverting_restores_the_host_exactly() -> None:
+    """The very functions that were there are there again."""
+    places = [(patch.owner, patch.name) for patch in responses_host_patches()]
+    before = [inspect.getattr_static(*place) for place in places]
+    patches = PatchSet("under test", responses_host_patches())
+    patches.apply()
+    patches.revert()
+    assert all(inspect.getattr_static(*place) is found for place, found in zip(places, before, strict=True))
+
+
+@contract
+def test_the_hook_is_the_pure_function() -> None:
+    """The built-in hook implementation decides nothing itself."""
+    for message in exchange(content=None):
+        assert responses_build_mllm_message(message=message) == build_mllm_message(message)
+
+
+# --- On releases with a builder ----------------------------------------------------------------------------------
 
 parts = st.one_of(
     st.text(max_size=5).map(lambda text: {"type": "text", "text": text}),
@@ -101,28 +235,48 @@ exchange_messages = st.one_of(
 )
 
 
-@settings(deadline=None)
-@given(st.lists(plain_messages, max_size=5))
-def test_outside_a_tool_exchange_the_host_gets_what_it_got(messages: list[Message]) -> None:
-    """Without calls and results every message is passed on equal, so template and payloads cannot differ."""
-    ours = [build_mllm_message(message) for message in messages]
-    assert ours == messages
-    assert host_builds(ours) == host_builds(messages)
+def host_builds(messages: list[Message]) -> tuple[list[Message], list[str]]:
+    """What the host hands to the template, and the images that go with it."""
+    images: list[str] = []
+    built = getattr(mllm, BUILDER)(messages, all_image_urls=images, video_frame_counts={})
+    return built, images
 
 
 @settings(deadline=None)
 @given(st.lists(exchange_messages | plain_messages, max_size=5))
 def test_a_host_that_keeps_the_exchange_builds_the_same_from_ours(messages: list[Message]) -> None:
     """Where the host makes arguments a mapping itself, doing it before changes neither template nor payloads."""
-    before = copy.deepcopy(messages)
     assert host_builds([build_mllm_message(message) for message in messages]) == host_builds(messages)
-    assert messages == before
+
+
+@settings(deadline=None)
+@given(st.lists(exchange_messages | plain_messages, max_size=5))
+def test_the_patch_changes_nothing_that_the_host_keeps(messages: list[Message]) -> None:
+    """Wrapped though it need not be, the builder gives the same, message by message and with frames."""
+    builder = getattr(mllm, BUILDER)
+    frames = dict.fromkeys(range(len(messages)), 2)
+    images: list[str] = []
+    images_wrapped: list[str] = []
+    wrapped = keep_tool_exchange(builder)(messages, all_image_urls=images_wrapped, video_frame_counts=frames)
+    assert wrapped == builder(messages, all_image_urls=images, video_frame_counts=frames)
+    assert images_wrapped == images
+
+
+@settings(deadline=None)
+@given(exchange_messages)
+def test_stand_ins_give_what_a_builder_gives(message: Message) -> None:
+    """A host with a loop comes to show the template what this one shows it."""
+    placeholder = {"role": stand_in(message)["role"], "content": []}
+    [built], _ = host_builds([message])
+    assert replace_stand_ins([placeholder]) == [built]
 
 
 @settings(deadline=None)
 @given(st.text(max_size=20) | (json_objects | st.lists(st.integers()) | st.none() | st.text()).map(json.dumps))
 def test_arguments_are_read_as_on_the_text_path(text: str) -> None:
     """The text path's mapping is ours; a value that it would leave bare for the template is wrapped."""
+    from vllm_mlx.engine.chat_template_safety import normalize_messages_for_chat_template
+
     assume("NaN" not in text)  # unequal to itself
     message = {"role": "assistant", "content": "", "tool_calls": [call("look", text)]}
     processed, *_ = extract_multimodal_content([copy.deepcopy(message)], preserve_native_format=True)
@@ -131,61 +285,9 @@ def test_arguments_are_read_as_on_the_text_path(text: str) -> None:
     assert parse_arguments(text) == (arguments if isinstance(arguments, dict) else {"value": arguments})
 
 
-def test_the_hook_is_the_pure_function() -> None:
-    """The built-in hook implementation decides nothing itself."""
-    for message in exchange(content=None):
-        assert responses_build_mllm_message(message=message) == build_mllm_message(message)
-
-
-# --- The patches -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def patched() -> Iterator[None]:
-    patches = PatchSet("under test", responses_host_patches())
-    patches.apply()
-    yield
-    patches.revert()
-
-
-def translate(messages: list[Message]) -> list[Message]:
-    translated: list[Message] = MLXMultimodalLM._translate_messages_for_native_video(
-        SimpleNamespace(), messages, 2.0, 8
-    )
-    return translated
-
-
-def test_this_host_keeps_the_exchange_but_not_with_native_video() -> None:
-    """Probing finds what this host does: one seam is not needed and says why, the other is taken."""
-    chat_messages, native_video = (patch.inspect() for patch in responses_host_patches())
-    assert chat_messages.status is SeamStatus.NOT_NEEDED
-    assert chat_messages.reason == "host already keeps tool_calls and tool_call_id"
-    assert native_video.status is SeamStatus.TAKEN
-
-
-@pytest.mark.usefixtures("patched")
-@pytest.mark.parametrize("content", ["", None])
-def test_native_video_keeps_the_exchange(content: Any) -> None:
-    """Call and result reach the template there as well; parts are translated as before, in their places."""
-    *texts, last = translate(exchange(content))
-    assert [message["role"] for message in texts] == ["system", "user", "assistant", "tool"]
-    assert texts[2] == {"role": "assistant", "content": "", "tool_calls": [call("screenshot", {})]}
-    assert texts[3] == exchange()[3]
-    assert [part["type"] for part in last["content"]] == ["image"]
-
-
-@pytest.mark.usefixtures("patched")
-def test_native_video_is_otherwise_untouched() -> None:
-    """Without a tool exchange the translation is the host's own."""
-    messages = [exchange()[0], exchange()[1], {"role": "assistant", "content": ""}, exchange()[4]]
-    patched_translation = translate(messages)
-    original = inspect.unwrap(MLXMultimodalLM._translate_messages_for_native_video)
-    assert patched_translation == original(SimpleNamespace(), messages, 2.0, 8)
-
-
 def test_a_builder_that_loses_the_exchange_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a host whose builder drops calls and ids the seam is taken: template and payloads are those of a whole host."""
-    whole = mllm._build_mllm_chat_messages
+    whole = getattr(mllm, BUILDER)
 
     def lossy(
         messages: list[Message], *, all_image_urls: list[str], video_frame_counts: dict[int, int]
@@ -194,98 +296,10 @@ def test_a_builder_that_loses_the_exchange_is_mended(monkeypatch: pytest.MonkeyP
         built: list[Message] = whole(stripped, all_image_urls=all_image_urls, video_frame_counts=video_frame_counts)
         return built
 
-    messages = exchange()
-    video = {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "a.mp4"}}]}
-    images_of_whole: list[str] = []
-    built_by_whole = whole([*messages, video], all_image_urls=images_of_whole, video_frame_counts={5: 3})
-
-    monkeypatch.setattr(mllm, "_build_mllm_chat_messages", lossy)
-    patches = PatchSet("under test", responses_host_patches())
-    assert patches.states()[0].status is SeamStatus.TAKEN
-    patches.apply()
-    try:
-        images: list[str] = []
-        built = mllm._build_mllm_chat_messages([*messages, video], all_image_urls=images, video_frame_counts={5: 3})
-    finally:
-        patches.revert()
-    assert (built, images) == (built_by_whole, images_of_whole)
-    assert mllm._build_mllm_chat_messages is lossy
-
-
-def test_reverting_restores_the_host_exactly() -> None:
-    """The very functions that were there are there again."""
-    places = [(patch.owner, patch.name) for patch in responses_host_patches()]
-    before = [inspect.getattr_static(*place) for place in places]
-    patches = PatchSet("under test", responses_host_patches())
-    patches.apply()
-    patches.revert()
-    assert all(inspect.getattr_static(*place) is found for place, found in zip(places, before, strict=True))
-
-
-# --- Through both engines --------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Engine:
-    """The tiny model behind the host's app, with a note of what reached the model."""
-
-    client: TestClient
-    #: Rendered prompt and image payloads of each generation.
-    seen: list[tuple[str, list[str]]] = field(default_factory=list)
-
-    def chat(self, messages: list[Message], *, stream: bool) -> str:
-        tool = {"type": "function", "function": {"name": "screenshot", "parameters": {"type": "object"}}}
-        body = {"model": MODEL_NAME, "messages": messages, "tools": [tool], "temperature": 0, "max_tokens": 32}
-        answer = self.client.post("/v1/chat/completions", json={**body, "stream": stream})
-        if not stream:
-            return str(answer.json()["choices"][0]["message"]["content"])
-        chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-        return "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
-
-
-@pytest.fixture(scope="module", params=["simple", "batched"])
-def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    make = {"simple": SimpleEngine, "batched": BatchedEngine}[request.param]
-    with pytest.MonkeyPatch.context() as patch:
-        host_engine = make(str(TINY_VLM), force_mllm=True)
-        patch.setattr(server, "_engine", host_engine)
-        patch.setattr(server, "_model_name", MODEL_NAME)
-        with TestClient(server.app) as client:
-            engine = Engine(client)
-
-            def note(owner: Any, name: str) -> None:
-                original = getattr(owner, name)
-
-                def noted(*args: Any, **kwargs: Any) -> Any:
-                    prompt, images = args[2:4] if args else (kwargs["prompt"], kwargs["images"])
-                    engine.seen.append((prompt, list(images or ())))
-                    return original(*args, **kwargs)
-
-                patch.setattr(owner, name, noted)
-
-            if request.param == "simple":
-                note(mlx_vlm, "generate")
-                note(mlx_vlm, "stream_generate")
-            else:
-                note(host_engine._mllm_scheduler, "add_request_async")
-            yield engine
-
-
-# Another image for each form: repeating one is the business of test_stale_image_cache.py.
-@pytest.mark.parametrize(("stream", "colour"), [(False, "yellow"), (True, "blue")], ids=["JSON", "SSE"])
-def test_a_lowered_exchange_reaches_the_template_whole(engine: Engine, stream: bool, colour: str) -> None:
-    """Call, result and image stand in the prompt in this order, one placeholder for one payload, and are understood."""
-    messages = [build_mllm_message(message) for message in exchange(colour=colour)]
-    engine.seen.clear()
-    answer = engine.chat(messages, stream=stream)
-    engine.chat([*messages[:2], messages[-1]], stream=stream)
-    (prompt, images), (prompt_without_exchange, _) = engine.seen
-
-    assert answer == f"The screenshot is mostly {colour}."
-    assert (prompt.count("<|image_pad|>"), len(images)) == (1, 1)
-    conversation = prompt[prompt.index("Take a screenshot") :]
-    landmarks = ['"name": "screenshot", "arguments": {}', "<tool_response>", ATTACHED, "<|image_pad|>"]
-    places = [conversation.index(landmark) for landmark in landmarks]
-    assert places == sorted(places)
-
-    assert len(prompt) > len(prompt_without_exchange), "the model is told more than in a fresh turn"
+    messages = [*exchange(), {"role": "user", "content": [FILM]}]
+    by_whole = view(messages, frames=3)
+    monkeypatch.setattr(mllm, BUILDER, lossy)
+    assert [patch.inspect().status for patch in responses_host_patches()] == [SeamStatus.TAKEN]
+    assert view(messages, frames=3) != by_whole
+    assert view_patched(messages, frames=3) == by_whole
+    assert getattr(mllm, BUILDER) is lossy

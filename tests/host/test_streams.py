@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -277,9 +278,7 @@ async def _swallow_failure(chunks: Chunks) -> Chunks:
 async def _lose_finish_reason(chunks: Chunks) -> Chunks:
     """Before 0.5.0 a parser could swallow the chunk with the finish reason."""
     async for chunk in chunks:
-        yield chunk.replace('"finish_reason":"tool_calls"', '"finish_reason":null').replace(
-            '"finish_reason":"stop"', '"finish_reason":null'
-        )
+        yield re.sub(r'"finish_reason":"\w+"', '"finish_reason":null', chunk)
 
 
 @pytest.mark.parametrize("pieces", [[], ["Hel", "lo"], [CALL]], ids=["nothing", "text", "call"])
@@ -296,25 +295,38 @@ async def test_a_failure_that_the_host_does_not_mention(
 
 
 async def test_a_bare_end_is_a_failure(rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]) -> None:
-    """Text without a finish reason was broken off, whatever the reason."""
+    """Text was broken off if neither the host nor the engine gives a reason why it has finished."""
     rewrite_chunks(_lose_finish_reason)
-    with ScriptedHost(Script(["Hel", "lo"])) as host:
+    with ScriptedHost(Script(["Hel", "lo"], finish_reason=None)) as host:
         events = await host.stream(input="hi")
     assert events[-1].type == "response.failed"
     assert terminal_response(events)["error"]["code"] == "server_error"
     assert joined_deltas(events) == "Hello"
 
 
+@pytest.mark.parametrize("reason", ["stop", None])
 async def test_calls_without_a_finish_reason_are_complete(
-    rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None],
+    reason: str | None, rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]
 ) -> None:
     """A good stream of calls may lack it, and agents must get them."""
     rewrite_chunks(_lose_finish_reason)
-    with ScriptedHost(Script([CALL])) as host:
+    with ScriptedHost(Script([CALL], finish_reason=reason)) as host:
         events = await host.stream(input="hi", tools=[TOOL])
     assert events[-1].type == "response.completed"
     (item,) = terminal_response(events)["output"]
     assert (item["type"], item["status"]) == ("function_call", "completed")
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+async def test_a_finish_reason_that_the_host_has_lost_counts(
+    reason: str, rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]
+) -> None:
+    """The engine was watched, so it is known that it has finished, and why."""
+    rewrite_chunks(_lose_finish_reason)
+    with ScriptedHost(Script(["Hel", "lo"], finish_reason=reason)) as host:
+        events = await host.stream(input="hi")
+    assert events[-1].type == ("response.completed" if reason == "stop" else "response.incomplete")
+    assert terminal_response(events)["usage"]["output_tokens"] == 2
 
 
 async def test_an_error_that_the_host_takes_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
