@@ -34,7 +34,7 @@ from responses_plugin.generation.markup import Markup, MarkupWatch
 from responses_plugin.generation.reader import WholeAnswer, budget_spent, usage_of
 from responses_plugin.generation.thought import split_unclosed_thought
 from responses_plugin.hooks.cached_tokens import cached_tokens, scheduled
-from responses_plugin.hooks.structured import check_schema, checked_json
+from responses_plugin.hooks.structured import check_final_schema, check_schema, checked_json
 from responses_plugin.hooks.templates import check_rendering, template_rules
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import SymbolPatch
@@ -505,6 +505,8 @@ class HostChat:
         try:
             if generation.structured:
                 await asyncio.to_thread(check_schema, generation.request.response_format)
+            if call.final_format:
+                check_final_schema(call.final_format)
             view = _ChatRequestView(raw_request, call.body)
             return generation, await self._server.create_chat_completion(generation.request, view)
         except RequestError:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.host_errors import unfit_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def check_schema(response_format: Any) -> None:
@@ -27,11 +30,30 @@ def check_schema(response_format: Any) -> None:
     except Exception as error:  # noqa: BLE001 - whatever it fails on, it is the schema
         problem = str(error)
     if problem:
-        raise RequestError(
-            f"Invalid schema for text.format '{wanted.name}': {problem}",
-            param="text.format.schema",
-            code="invalid_json_schema",
-        )
+        raise _invalid_schema(wanted.name, problem)
+
+
+def check_final_schema(response_format: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON schema at all, where the model is only asked for it in words: no answer would fit it.
+
+    What the grammar compiler does not take is fine here, since nothing is compiled.
+    """
+    wanted = response_format.get("json_schema")
+    if not wanted:
+        return
+    validators = importlib.import_module("jsonschema.validators")  # the host's own, untyped
+    try:
+        validators.validator_for(wanted["schema"]).check_schema(wanted["schema"])
+    except Exception as error:  # noqa: BLE001 - whatever it fails on, it is the schema
+        raise _invalid_schema(wanted["name"], getattr(error, "message", str(error))) from error
+
+
+def _invalid_schema(name: str, problem: str) -> RequestError:
+    return RequestError(
+        f"Invalid schema for text.format '{name}': {problem}",
+        param="text.format.schema",
+        code="invalid_json_schema",
+    )
 
 
 def checked_json(text: str, response_format: Any) -> str:

@@ -340,10 +340,13 @@ class ResponseBuilder:
         )
 
     def _fail(self, event: Failed) -> list[Wire]:
-        # Clients run a call once it is done, whatever its status says: one that broke off is never done.
-        made = [] if isinstance(self._open, _OpenCall) else self._close("incomplete")
+        # What broke off is never done, whatever its status would say: clients run a call that is done, and put a
+        # message that is done into the prompt of their next try. What was said and thought stays in the response.
+        if self._open is not None and not isinstance(self._open, _OpenCall):
+            _, item = self._open.close("incomplete")
+            self._output.append(item)
         self._open = None
-        made.append(events.error(event.code, event.message))
+        made = [events.error(event.code, event.message)]
         return self._end(made, "failed", error={"code": event.code, "message": event.message})
 
     def _end(self, made: list[Wire], status: str, **outcome: Any) -> list[Wire]:

@@ -544,24 +544,40 @@ def test_a_server_that_is_busy(start: Start) -> None:
 
 
 def test_a_failure_in_mid_stream(start: Start) -> None:
-    """Codex drops what it has seen of the answer, tries again, and the answer is shown once."""
+    """Codex drops what it has seen of the answer and asks the same again; the answer is shown once."""
     broken = Script(["It is ", "re", "d."], error=RuntimeError("boom"), error_after=2)
     with start(broken, says("It is red.")) as (host, codex):
         run = codex.run("Which colour?")
     assert run.exit_code == 0, run
     assert run.messages == ["It is red."]
-    assert len(host.sent) == 2
-    assert host.sent[0].json["input"] == host.sent[1].json["input"]
+    assert [sent.status for sent in host.sent] == [200, 200]
+    first, second = host.engine.calls
+    assert first.messages == second.messages
+
+
+def test_a_failure_after_a_call(start: Start) -> None:
+    """A call that was complete has run and is not asked for again; the one that broke off never runs."""
+    whole, half = calls(("exec_command", {"cmd": "echo A >> ran"})), calls(("exec_command", {"cmd": "echo B >> ran"}))
+    broken = Script(
+        [*whole.pieces, "\n", *half.pieces[:-3]], error=RuntimeError("boom"), error_after=len(whole.pieces) + 8
+    )
+    with start(broken, says("It ran.")) as (host, codex):
+        run = codex.run("Run both.")
+    assert run.exit_code == 0, run
+    assert run.messages == ["It ran."]
+    assert (codex.workspace / "ran").read_text() == "A\n"
+    assert len(tool_outputs(host)) == 1
 
 
 def test_a_failure_that_stays(start: Start) -> None:
-    """After its retries Codex fails, with the message of the server."""
+    """After its retries Codex fails, with the message of the server, which tells nothing of its insides."""
     broken = Script(["It is ", "re", "d."], error=RuntimeError("boom"), error_after=2)
     with start(broken) as (host, codex):
         run = codex.run("Which colour?", *provider("stream_max_retries=1"))
     assert run.exit_code == 1, run
     assert len(host.sent) == 2
     assert run.messages == []
+    assert "The engine failed while it was generating" in run.errors[-1]
     assert "boom" not in str(run)
 
 

@@ -58,7 +58,7 @@ async def test_an_engine_that_fails_at_once() -> None:
 
 
 async def test_an_engine_that_fails_midway() -> None:
-    """What came before the failure was shown, its item is closed as incomplete, and the response has it."""
+    """What came before the failure was shown and is in the response, as incomplete; its item is not done."""
     script = Script(["Hel", "lo", "!"], error=RuntimeError("boom"), error_after=2)
     (status, error), events = await fail(script)
     assert (status, error["code"]) == (500, "server_error")
@@ -66,6 +66,7 @@ async def test_an_engine_that_fails_midway() -> None:
     assert joined_deltas(events) == "Hello"
     (message,) = terminal_response(events)["output"]
     assert (message["status"], message["content"][0]["text"]) == ("incomplete", "Hello")
+    assert "response.output_item.done" not in [event.type for event in events]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from responses_plugin.patching import PatchSet, SeamStatus
 from tests.host.servers import MODEL_NAME, TINY_VLM
 from tests.images import data_url
 
+pytestmark = pytest.mark.contract
+
 QUESTION = "What is the dominant color of this image? Answer with one word."
 
 Ask = Callable[[str, list[str]], str]

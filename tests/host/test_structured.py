@@ -175,6 +175,21 @@ async def test_a_schema_that_cannot_be_used_is_refused(schema: dict[str, Any], s
         assert response.status_code == 400
         error = response.json()["error"]
         assert (error["param"], error["code"]) == ("text.format.schema", "invalid_json_schema")
+
+
+async def test_no_schema_at_all_is_refused_beside_tools() -> None:
+    """There nothing is compiled, but no answer would fit; what the compiler alone does not take is let through."""
+    tool = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+    with ScriptedHost(script(GOOD)) as host:
+        for stream in (False, True):
+            wanted: dict[str, Any] = {"type": "json_schema", "name": "x", "schema": {"type": "colour"}}
+            refused = await host.post(input="hi", text={"format": wanted}, tools=[tool], stream=stream)
+            assert refused.status_code == 400
+            assert refused.json()["error"]["code"] == "invalid_json_schema"
+        assert not host.engine.calls
+        wanted["schema"] = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?<=b)c"}}}
+        taken = await host.post(input="hi", text={"format": wanted}, tools=[tool])
+        assert taken.status_code == 200
         assert error["message"].startswith("Invalid schema for text.format 'x': ")
 
 

@@ -100,8 +100,9 @@ def test_the_texts_are_the_hosts_own(parts: list[dict[str, Any]]) -> None:
     assert find_all_media(original)(messages)[0] == original(messages)[0]
 
 
-def test_only_the_engines_own_name_is_patched(_patched: None) -> None:
-    """The chat handler, which makes messages for text engines with the same function, is not affected; and back."""
+@pytest.mark.usefixtures("_patched")
+def test_only_the_engines_own_name_is_patched() -> None:
+    """The chat handler, which makes messages for text engines with the same function, is not affected."""
     assert getattr(batched, EXTRACT) is not getattr(utils, EXTRACT)
 
 

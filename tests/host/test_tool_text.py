@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +15,6 @@ from responses_plugin.hooks.tool_text import EXTRACT, flatten_tool_messages, res
 from responses_plugin.lowering.items import IMAGE_NOT_SHOWN
 from responses_plugin.patching import PatchSet, SeamStatus
 from tests.host.scripted import Script, ScriptedHost
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Message = dict[str, Any]
 
@@ -33,14 +30,6 @@ EXCHANGE: list[Message] = [
     {"role": "tool", "tool_call_id": "call_1", "content": PARTS},
 ]
 TEXT = f"19 degrees\n{IMAGE_NOT_SHOWN}\nsunny"
-
-
-@pytest.fixture
-def _patched() -> Iterator[None]:
-    patches = PatchSet("under test", responses_host_patches(host=Host()))
-    patches.apply()
-    yield
-    patches.revert()
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["JSON", "SSE"])
@@ -115,10 +104,11 @@ def test_the_images_are_the_hosts_own(parts: list[dict[str, Any]]) -> None:
     assert flatten_tool_messages(original)(messages)[1:] == original(messages)[1:]
 
 
-def test_reverting_restores_the_host_exactly(_patched: None) -> None:
+def test_reverting_restores_the_host_exactly() -> None:
     """The very function that was there is there again."""
-    patched = getattr(server, EXTRACT)
-    again = PatchSet("under test", responses_host_patches(host=Host()))
-    again.apply()
-    again.revert()
-    assert getattr(server, EXTRACT) is patched
+    before = getattr(server, EXTRACT)
+    patches = PatchSet("under test", responses_host_patches(host=Host()))
+    patches.apply()
+    assert getattr(server, EXTRACT) is not before
+    patches.revert()
+    assert getattr(server, EXTRACT) is before
