@@ -87,7 +87,8 @@ class _TextCache:
         return getattr(self._cache, name)
 
     def fetch(self, tokens: list[int]) -> tuple[Any, list[int]]:
-        # The host asks with the ids of one request, less a suffix; which request is not said.
+        # The host asks with the ids of one request, less a suffix that every prompt has; which request is not said.
+        # Text that is the beginning of another request's may miss, which costs time and nothing else.
         if any(_token_ids(request)[: len(tokens)] == tokens for request in self._with_media):
             return None, tokens
         found: tuple[Any, list[int]] = self._cache.fetch(tokens)

@@ -395,6 +395,10 @@ class HostStream:
         self._generation = generation
         self._frames = aiter(response.body_iterator)
         self._first: Any = None
+        self._done = False
+        self._finish_told = False
+        # An answer that must be JSON is shown once it has been checked.
+        self._shown_late = generation.structured or generation.call.final_format is not None
         self.count_tokens = generation.count_tokens
         self.whole = generation.whole
         self.markup = generation.markup
@@ -402,9 +406,7 @@ class HostStream:
 
     @property
     def markup_seen(self) -> bool:
-        # An answer that must be JSON is shown once it has been checked.
-        generation = self._generation
-        return generation.markup_seen or generation.structured or generation.call.final_format is not None
+        return self._shown_late or self._generation.markup_seen
 
     @property
     def thought_certain(self) -> bool:
@@ -415,46 +417,54 @@ class HostStream:
 
         It gives the engine back when its iterator is closed, but an iterator that has not begun does nothing then.
         """
-        self._first = await self._next()
-
-    async def _next(self) -> Any:
-        """The next frame, or None."""
         try:
-            return await anext(self._frames, None)
+            self._first = await anext(self._frames, None)
         except asyncio.CancelledError as error:
-            if _is_being_cancelled():
-                raise
-            self._generation.failure = error
-            return None
+            self._take_for_failure(error)
 
     async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
-        frame = self._first
-        done = False
-        finish_told = False
-        while not done and frame is not None:
-            text = frame if isinstance(frame, str) else bytes(frame).decode()
-            # Everything else is a comment, which the host sends to notice that the client has gone.
-            if text.startswith(_DATA):
-                payload = text[len(_DATA) :].strip()
-                done = payload == _DONE
-                if not done:
-                    # Once a token: pydantic's parser takes less than half the time of the standard one.
-                    chunk = from_json(payload)
-                    if chunk.get("usage"):
-                        chunk["usage"] = self._generation.with_cached_tokens(chunk["usage"])
-                    finish_told = finish_told or any(choice.get("finish_reason") for choice in chunk.get("choices", ()))
+        if self._first is not None and (chunk := self._chunk(self._first)):
+            yield chunk
+        try:
+            async for frame in self._frames:
+                if chunk := self._chunk(frame):
                     yield chunk
-            frame = await self._next()
+                if self._done:
+                    break
+        except asyncio.CancelledError as error:
+            self._take_for_failure(error)
         # Before release 0.6.0 the host says nothing of a failure, and later on not what it was.
         if (failure := self._generation.failure) is not None:
             error = await self._generation.explained(failure)
-        elif not done:
+        elif not self._done:
             error = host_error(504, "The request timed out: the engine gave no output for too long.")
         else:
-            if not finish_told and (last := _last_chunk(self._generation.last_output)):
+            if not self._finish_told and (last := _last_chunk(self._generation.last_output)):
                 yield last
             return
         yield {"error": {"message": error.message, "code": error.code}}
+
+    def _chunk(self, frame: Any) -> Mapping[str, Any] | None:
+        """The chunk in a frame. A frame without one is the end, or a comment to notice that the client has gone."""
+        text = frame if isinstance(frame, str) else bytes(frame).decode()
+        if not text.startswith(_DATA):
+            return None
+        payload = text[len(_DATA) :]
+        if payload.startswith(_DONE):
+            self._done = True
+            return None
+        # Once a token: pydantic's parser takes less than half the time of the standard one.
+        chunk: dict[str, Any] = from_json(payload)
+        if chunk.get("usage"):
+            chunk["usage"] = self._generation.with_cached_tokens(chunk["usage"])
+        for choice in chunk.get("choices", ()):
+            self._finish_told = self._finish_told or bool(choice.get("finish_reason"))
+        return chunk
+
+    def _take_for_failure(self, error: asyncio.CancelledError) -> None:
+        if _is_being_cancelled():
+            raise error
+        self._generation.failure = error
 
     async def aclose(self) -> None:
         close = getattr(self._frames, "aclose", None)

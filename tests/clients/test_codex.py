@@ -581,8 +581,8 @@ def test_a_failure_that_stays(start: Start) -> None:
     assert "boom" not in str(run)
 
 
-PREFILL = Script(["Hi."], delay=1.5)
-IMPATIENT = (*provider("stream_idle_timeout_ms=500"), *provider("stream_max_retries=0"))
+PREFILL = Script(["Hi."], delay=1.2)
+IMPATIENT = (*provider("stream_idle_timeout_ms=1000"), *provider("stream_max_retries=0"))
 
 
 def test_a_slow_prefill(start: Start) -> None:

@@ -119,7 +119,7 @@ def fetched(cache: Cache | None, requests: list[Any], suffix: int = 0) -> list[A
 def test_requests_with_media_miss(suffix: int) -> None:
     """In a mixed batch each request gets what it may use, whether or not the host looks up the whole prompt."""
     with_image = request(1, 2, 9, images=["a"])
-    found = fetched(Cache(), [request(1, 2, 3), with_image, request(4, 5, 6)], suffix)
+    found = fetched(Cache(), [request(1, 3, 9), with_image, request(4, 5, 6)], suffix)
     assert found == [("kv", []), (None, [1, 2, 9][: 3 - suffix]), ("kv", [])]
 
 
