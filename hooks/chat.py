@@ -417,22 +417,20 @@ class HostStream:
 
         It gives the engine back when its iterator is closed, but an iterator that has not begun does nothing then.
         """
-        try:
-            self._first = await anext(self._frames, None)
-        except asyncio.CancelledError as error:
-            self._take_for_failure(error)
+        self._first = await anext(self._frames, None)
 
     async def __aiter__(self) -> AsyncIterator[Mapping[str, Any]]:
         if self._first is not None and (chunk := self._chunk(self._first)):
             yield chunk
         try:
+            # To the very end: a stream that is closed before it is one that the host's metrics count as cancelled.
             async for frame in self._frames:
                 if chunk := self._chunk(frame):
                     yield chunk
-                if self._done:
-                    break
-        except asyncio.CancelledError as error:
-            self._take_for_failure(error)
+        except asyncio.CancelledError as cancelled:
+            if _is_being_cancelled():
+                raise
+            self._generation.failure = cancelled
         # Before release 0.6.0 the host says nothing of a failure, and later on not what it was.
         if (failure := self._generation.failure) is not None:
             error = await self._generation.explained(failure)
@@ -460,11 +458,6 @@ class HostStream:
         for choice in chunk.get("choices", ()):
             self._finish_told = self._finish_told or bool(choice.get("finish_reason"))
         return chunk
-
-    def _take_for_failure(self, error: asyncio.CancelledError) -> None:
-        if _is_being_cancelled():
-            raise error
-        self._generation.failure = error
 
     async def aclose(self) -> None:
         close = getattr(self._frames, "aclose", None)

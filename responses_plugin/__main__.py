@@ -7,8 +7,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import responses_plugin
@@ -45,25 +43,19 @@ def diagnose(*, model: str = "", as_json: bool = False) -> int:
 
 def configure_client(options: argparse.Namespace) -> int:
     """Print how a client reaches a running server, or write it down; the exit code is 1 when neither can be done."""
-    from responses_plugin import client_config
+    from responses_plugin.client_config import ConfigError, configure
 
-    base_url = options.base_url.rstrip("/")
     try:
-        if options.write and options.client != "codex":
-            raise client_config.ConfigError("--write is for codex; the others are one file, to be redirected")
-        if options.model:
-            target = client_config.Target(base_url, options.model, api_key_env=options.api_key_env)
-        else:
-            target = client_config.ask_server(base_url, api_key_env=options.api_key_env)
-        if options.context_window:
-            target = replace(target, context_window=options.context_window)
-        if options.text_only:
-            target = replace(target, images=False)
-        if options.write:
-            text = client_config.write_codex_files(target, Path(options.write))
-        else:
-            text = client_config.CLIENTS[options.client](target)
-    except client_config.ConfigError as error:
+        text = configure(
+            options.client,
+            base_url=options.base_url,
+            model=options.model,
+            context_window=options.context_window,
+            text_only=options.text_only,
+            api_key_env=options.api_key_env,
+            folder=options.write,
+        )
+    except ConfigError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     sys.stdout.write(text)
@@ -122,7 +114,10 @@ def _add_client_config(parser: argparse.ArgumentParser) -> None:
         "--text-only", action="store_true", help="the model takes no images (default: what the server tells)"
     )
     parser.add_argument(
-        "--write", metavar="FOLDER", default="", help="write Codex's files into its home folder instead of printing them"
+        "--write",
+        metavar="FOLDER",
+        default="",
+        help="write Codex's files into its home folder instead of printing them",
     )
     parser.add_argument(
         "--api-key-env", metavar="NAME", default="", help="the environment variable that has the server's API key"

@@ -9,13 +9,13 @@ import json
 import os
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000/v1"
 #: No release of the host tells its model's context window, and too small a number only makes Codex compact early.
@@ -43,6 +43,34 @@ class Target:
     images: bool = True
     #: The environment variable with the server's API key, if it has one.
     api_key_env: str = ""
+
+
+def configure(
+    client: str,
+    *,
+    base_url: str,
+    model: str = "",
+    context_window: int = 0,
+    text_only: bool = False,
+    api_key_env: str = "",
+    folder: str = "",
+) -> str:
+    """What to print for a client. The server is asked unless the model is named; Codex's files may go into a folder.
+
+    Raises :class:`ConfigError`.
+    """
+    base_url = base_url.rstrip("/")
+    if urlsplit(base_url).scheme not in ("http", "https"):
+        raise ConfigError(f"{base_url} is no URL of a server; it begins with http:// and ends with /v1")
+    if folder and client != "codex":
+        raise ConfigError("--write is for codex; the others are one file, to be redirected")
+    target = (
+        Target(base_url, model, api_key_env=api_key_env) if model else ask_server(base_url, api_key_env=api_key_env)
+    )
+    target = replace(
+        target, context_window=context_window or target.context_window, images=target.images and not text_only
+    )
+    return write_codex_files(target, Path(folder)) if folder else CLIENTS[client](target)
 
 
 # --- Asking the server -----------------------------------------------------------------------------------------------

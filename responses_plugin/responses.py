@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -81,15 +82,14 @@ class EventStreamResponse(Response):
     async def _write(self, batch: Sequence[Wire], send: Send) -> None:
         for event in batch:
             await send({"type": "http.response.body", "body": encode_event(event), "more_body": True})
-        self._last_write = asyncio.get_running_loop().time()
+        self._last_write = time.monotonic()
 
     async def _keep_alive(self, send: Send) -> None:
-        clock = asyncio.get_running_loop().time
-        self._last_write = clock()
+        self._last_write = time.monotonic()
         while not self._builder.done:
             # While a client is slow to take what is being written it needs no sign of life; and waiting in line for
             # the lock would let events that are numbered already be overtaken.
-            silent = 0.0 if self._writing.locked() else clock() - self._last_write
+            silent = 0.0 if self._writing.locked() else time.monotonic() - self._last_write
             if silent < self._keepalive_seconds:
                 await asyncio.sleep(self._keepalive_seconds - silent)
                 continue

@@ -265,23 +265,22 @@ class ResponsesService:
             reader = ChunkReader(stream)
             # All in this one generator: each one more would be gone through for every token.
             async for chunk in stream:
-                for made in self._build(turn, builder, reader.feed(chunk)):
-                    yield made
-            for made in self._build(turn, builder, reader.finish(stream.count_tokens)):
+                for event in reader.feed(chunk):
+                    if made := builder.feed(event):
+                        yield made
+            for made in self._end(turn, builder, reader.finish(stream.count_tokens)):
                 yield made
         except Exception as error:
             if not isinstance(error, RequestError):
                 logger.exception("the stream of %s failed", builder.response["id"])
             if not builder.done:
-                for made in self._build(turn, builder, [_failure(error)]):
+                for made in self._end(turn, builder, [_failure(error)]):
                     yield made
         finally:
             await _let_go(opening)
 
-    def _build(
-        self, turn: Turn, builder: ResponseBuilder, events: Iterable[GenerationEvent]
-    ) -> Iterator[Sequence[Wire]]:
-        """What generation events give rise to, batch by batch."""
+    def _end(self, turn: Turn, builder: ResponseBuilder, events: Iterable[GenerationEvent]) -> Iterator[Sequence[Wire]]:
+        """The last events of an answer, batch by batch."""
         for event in events:
             made = builder.feed(event)
             if builder.done:

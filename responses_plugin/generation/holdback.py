@@ -34,7 +34,7 @@ class TextGate:
         if not self._released:
             pending = pending.lstrip()
         certain = len(pending)
-        if self._markup is not None:
+        if self._markup is not None and self._markup.may_begin_in(pending):
             marker = self._markup.find(pending)
             if marker >= 0:
                 self._waiting = [pending[marker:]]

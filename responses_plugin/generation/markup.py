@@ -22,18 +22,18 @@ class Markup:
         #: No marker is longer than this.
         self.longest = max(_LONGEST_SPECIAL, *map(len, self._markers)) if self._markers else _LONGEST_SPECIAL
 
+    def may_begin_in(self, text: str) -> bool:
+        """Whether a marker may begin in ``text``. Mostly none can, and that is quickly said."""
+        return not self._first_characters.isdisjoint(text)
+
     def find(self, text: str) -> int:
         """Where the first marker begins; -1 if there is none."""
-        if self._first_characters.isdisjoint(text):
-            return -1
         found = self._pattern.search(text)
         return found.start() if found else -1
 
     def suspicious(self, text: str) -> int:
         """Length of the tail of ``text`` that may be the beginning of a marker."""
         tail = text[-self.longest :]
-        if self._first_characters.isdisjoint(tail):
-            return 0
         special = _SPECIAL_TAIL.search(tail)
         longest = len(tail) - special.start() if special else 0
         for length in range(len(tail), longest, -1):
@@ -55,8 +55,9 @@ class MarkupWatch:
 
     def feed(self, piece: str) -> None:
         """Take more of the text."""
-        if not self.seen:
-            text = self._tail + piece
+        text = self._tail + piece
+        self._tail = ""
+        if not self.seen and self._markup.may_begin_in(text):
             self.seen = self._markup.find(text) >= 0
-            # Nothing else can become a marker, and it is looked at again with every piece: mostly there is nothing.
+            # Nothing else can become a marker; it is looked at again with the next piece.
             self._tail = text[len(text) - self._markup.suspicious(text) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.kinds.structured import as_arguments, object_item, read_arguments
@@ -28,6 +28,12 @@ class ShellAction(BaseModel):
     commands: list[str]
     timeout_ms: int | None = None
     max_output_length: int | None = None
+
+    @field_validator("commands", mode="before")
+    @classmethod
+    def _take_one(cls, commands: Any) -> Any:
+        """Models write a single command without its list, and there is only one thing that can mean."""
+        return [commands] if isinstance(commands, str) else commands
 
 
 class ShellCall(ToolCall):

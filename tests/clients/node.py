@@ -19,7 +19,9 @@ def run_job(script: str, job: str, url: str, **options: Any) -> Any:
     installed_modules()
     node = shutil.which("node")
     if node is None:
-        raise ClientsMissingError("the tests of real clients need Node.js 20 or newer, and there is no node on the PATH")
+        raise ClientsMissingError(
+            "the tests of real clients need Node.js 20 or newer, and there is no node on the PATH"
+        )
     done = subprocess.run(
         [node, str(SCRIPTS / f"{script}.mjs"), job, f"{url}/v1", json.dumps(options)],
         stdin=subprocess.DEVNULL,

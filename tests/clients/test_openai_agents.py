@@ -11,6 +11,7 @@ import openai
 import pytest
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.editor import ApplyPatchOperation, ApplyPatchResult
+from openai.types.shared import Reasoning
 from pydantic import BaseModel
 
 from tests.clients.scripts import calls, says
@@ -306,6 +307,48 @@ async def test_a_thought_goes_with_its_call(stream: bool) -> None:
     assert result.final_output.strip() == "A tree."
     assert engine.calls[1].messages[1]["reasoning_content"] == "I must look."
     assert len(engine.calls[1].messages[1]["tool_calls"]) == 1
+
+
+@BOTH
+async def test_settings_and_hosted_tools_are_no_obstacle(stream: bool) -> None:
+    """Whatever an agent sets is accepted; the model is offered what runs here, and told that it must call it."""
+
+    @function_tool
+    def look() -> str:
+        return "a tree"
+
+    hosted: list[Any] = [
+        agents.WebSearchTool(),
+        agents.FileSearchTool(vector_store_ids=["vs_1"]),
+        agents.CodeInterpreterTool({"type": "code_interpreter", "container": {"type": "auto"}}),
+        agents.ImageGenerationTool({"type": "image_generation"}),
+        agents.HostedMCPTool({"type": "mcp", "server_label": "x", "server_url": "http://127.0.0.1:9"}),
+    ]
+    settings = agents.ModelSettings(
+        temperature=0.5,
+        top_p=0.9,
+        tool_choice="required",
+        parallel_tool_calls=False,
+        truncation="auto",
+        max_tokens=50,
+        reasoning=Reasoning(effort="low", summary="auto"),
+        verbosity="low",
+        metadata={"a": "b"},
+        store=False,
+        include_usage=True,
+        response_include=["reasoning.encrypted_content"],
+        top_logprobs=1,
+    )
+    agent = Agent(name="Eye", tools=[*hosted, look], model_settings=settings)
+    async with connected(calls(("look", {})), says("A tree.")) as (engine, config):
+        result = await run(agent, "Look.", config, stream=stream)
+    assert result.final_output == "A tree."
+    assert [[tool["function"]["name"] for tool in call.tools or []] for call in engine.calls] == [["look"]] * 2
+    first, second = engine.calls
+    assert (first.kwargs["temperature"], first.kwargs["top_p"], first.kwargs["max_tokens"]) == (0.5, 0.9, 50)
+    # The SDK asks for a call once, so that the run can end.
+    assert "MUST call" in json.dumps(first.messages)
+    assert "MUST call" not in json.dumps(second.messages)
 
 
 @BOTH

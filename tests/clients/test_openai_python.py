@@ -14,7 +14,7 @@ from vllm_mlx.server import RateLimiter
 
 from responses_plugin.settings import Settings
 from tests.clients.scripts import calls, says
-from tests.host.scripted import SCRIPTED_MODEL, Script, ScriptedHost
+from tests.host.scripted import SCRIPTED_MODEL, Gate, Script, ScriptedHost
 from tests.images import data_url
 
 if TYPE_CHECKING:
@@ -284,6 +284,13 @@ def test_stored_responses(create: Callable[..., Response]) -> None:
 # --- Errors ----------------------------------------------------------------------------------------------------------
 
 
+class Exhausted(RateLimiter):
+    """The host's rate limit, reached."""
+
+    def is_allowed(self, client_id: str) -> tuple[bool, int]:
+        return False, 7
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("options", "request_", "error", "code"),
@@ -292,28 +299,30 @@ def test_stored_responses(create: Callable[..., Response]) -> None:
         ({}, {"input": "hi", "tool_choice": {"type": "web_search"}}, openai.BadRequestError, "invalid_value"),
         ({"api_key": "other"}, {"input": "hi"}, openai.AuthenticationError, None),
         ({}, {"input": "hi", "model": "gpt-0"}, openai.NotFoundError, "model_not_found"),
-        ({"globals": {"_rate_limiter": RateLimiter(1, enabled=True)}}, {"input": "hi"}, openai.RateLimitError, None),
+        ({"globals": {"_rate_limiter": Exhausted()}}, {"input": "hi"}, openai.RateLimitError, None),
         ({"options": Settings(max_body_bytes=10)}, {"input": "hi"}, openai.APIStatusError, None),
     ],
     ids=["bad type", "hosted tool", "key", "model", "rate", "size"],
 )
 def test_refusals(
-    options: dict[str, Any], request_: dict[str, Any], error: type[openai.APIStatusError], code: str | None, stream: bool
+    options: dict[str, Any],
+    request_: dict[str, Any],
+    error: type[openai.APIStatusError],
+    code: str | None,
+    stream: bool,
 ) -> None:
     """Each is the class that the client has for it, with a message that says something, also where a stream was due."""
     with connected(says("Hello."), **options) as (client, engine):
         request: Any = {"model": SCRIPTED_MODEL, **request_, "stream": stream}
         with pytest.raises(error) as caught:
-            # The rate limiter lets one through.
-            for _ in range(2):
-                client.responses.create(**request)
+            client.responses.create(**request)
     assert type(caught.value) is error
     assert caught.value.body
     assert isinstance(caught.value.body, dict)
     assert caught.value.body["message"] in caught.value.message
     if code is not None:
         assert caught.value.code == code
-    assert len(engine.calls) <= 1
+    assert not engine.calls
 
 
 @pytest.mark.parametrize(
@@ -337,8 +346,10 @@ def test_failures(failure: Exception, status: int, code: str) -> None:
 
 def test_a_client_that_waits_no_longer() -> None:
     """Its timeout is its own exception, and the engine is not left to generate for nobody."""
-    with connected(says("Hello, you.", delay=0.2)) as (client, engine):
+    never = Gate()
+    with connected(says("Hello, you.", gates={1: never})) as (client, engine):
         with pytest.raises(openai.APITimeoutError):
-            client.with_options(timeout=0.3).responses.create(model=SCRIPTED_MODEL, input="hi")
+            client.with_options(timeout=1).responses.create(model=SCRIPTED_MODEL, input="hi")
+        assert never.reached.wait(10)
         assert engine.calls[0].over.wait(10)
     assert engine.calls[0].aborted

@@ -144,6 +144,20 @@ def test_a_thought_goes_with_its_call(store: bool | None, stream: bool) -> None:
 
 
 @BOTH
+@STORED
+def test_a_search_for_tools(store: bool, stream: bool) -> None:
+    """The model is offered a search; what the client finds can be called in the next step."""
+    scripts = calls(("tool_search", {"goal": "trees"})), calls(("later", {"place": "Rome"})), says("A tree.")
+    seen, engine_calls = do("search", *scripts, stream=stream, provider={"store": store})
+    assert seen["text"] == "A tree."
+    assert seen["ran"] == [{"goal": "trees"}, {"place": "Rome"}]
+    offered = [[tool["function"]["name"] for tool in call.tools or []] for call in engine_calls]
+    assert offered == [["tool_search"], ["tool_search", "later"], ["tool_search", "later"]]
+    results = [message["content"] for message in engine_calls[2].messages if message["role"] == "tool"]
+    assert results == ["Found: later", "a tree in Rome"]
+
+
+@BOTH
 def test_structured_output(stream: bool) -> None:
     """An object of the schema that the client gave."""
     seen, _ = do("structured", says('{"name": "Łódź", "people": 670000}'), stream=stream)

@@ -151,4 +151,4 @@ def test_the_readme_shows_the_codex_configuration() -> None:
     (model,) = catalog["models"]
     assert f'model = "{model["slug"]}"' in config.splitlines()
     assert f"--served-model-name {model['slug']} " in Page(ROOT / "README.md").text
-    assert "/local-models.json" in config
+    assert 'model_catalog_json = "local-models.json"' in config.splitlines()

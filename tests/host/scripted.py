@@ -88,7 +88,7 @@ class Script:
     #: Seconds before each piece.
     delay: float = 0.0
     #: Raised instead of the piece with the index ``error_after``.
-    error: Exception | None = None
+    error: BaseException | None = None
     error_after: int = 0
     #: The piece to wait before, by index, and what for.
     gates: Mapping[int, Gate] = field(default_factory=dict)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from fastapi import HTTPException
-from vllm_mlx.engine.base import EngineBusy, EngineStopped
+from vllm_mlx.engine import base as host_engine
 
 from tests.host.leases import Leases
 from tests.host.scripted import Script, ScriptedHost
 from tests.sse import StreamEvent, joined_deltas, read_stream, terminal_response
 
 SECRET = "/Users/me/secret-model"
+
+# Older releases raise neither.
+EngineBusy = getattr(host_engine, "EngineBusy", RuntimeError)
+EngineStopped = getattr(host_engine, "EngineStopped", RuntimeError)
 
 
 def failure_of(events: list[StreamEvent]) -> dict[str, Any]:
@@ -96,6 +101,21 @@ async def test_an_engine_that_reports_an_error(pieces: tuple[str, ...]) -> None:
     assert (status, error["type"], error["code"]) == (500, "server_error", "server_error")
     assert failure_of(events)["code"] == "server_error"
     assert joined_deltas(events) == "".join(pieces)
+
+
+async def test_a_request_that_the_host_cancels() -> None:
+    """503, or a failed stream: not a connection that just ends.
+
+    Python before 3.11 cannot tell it from the end of the server, and lets the connection end.
+    """
+    script = Script(["a", "b"], error=asyncio.CancelledError(), error_after=1)
+    if not hasattr(asyncio.Task, "cancelling"):
+        with ScriptedHost(script) as host, pytest.raises(asyncio.CancelledError):
+            await host.post(input="hi")
+        return
+    (status, error), events = await fail(script)
+    assert (status, error["type"], error["code"]) == (503, "server_error", "service_unavailable")
+    assert failure_of(events)["code"] == "service_unavailable"
 
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}

@@ -105,7 +105,7 @@ KINDS = {
 #: Calls that the model got wrong come as function calls, so that the client can tell it.
 WRONG = {
     "apply_patch": ({"type": "apply_patch"}, {"path": "a.txt"}),
-    "shell": ({"type": "shell"}, {"commands": "ls"}),
+    "shell": ({"type": "shell"}, {"command": "ls"}),
     "local_shell": ({"type": "local_shell"}, {}),
     "get_weather": (ADD, {"city": "Rome"}),
 }

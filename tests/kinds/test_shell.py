@@ -82,7 +82,8 @@ def test_a_generated_call_becomes_an_action() -> None:
         "timeout_ms": None,
         "max_output_length": None,
     }
-    for broken in ('{"commands": "ls"}', "{}", "ls", '{"commands": ['):
+    assert SHELL.output_item.build('{"commands": "ls"}')["commands"] == ["ls"], "one command needs no list"
+    for broken in ('{"commands": 5}', "{}", "ls", '{"commands": ['):
         with pytest.raises(ValueError, match="validation error"):
             SHELL.output_item.build(broken)
 

@@ -72,6 +72,24 @@ const tools = {
   }),
 };
 
+// A tool that the model has to find first, and the search that finds it.
+const later = tool({
+  description: "Found later.",
+  inputSchema: z.object({ place: z.string() }),
+  execute: tools.look.execute,
+  providerOptions: { openai: { deferLoading: true } },
+});
+const search = openai.tools.toolSearch({
+  execution: "client",
+  description: "Finds tools.",
+  parameters: { type: "object", properties: { goal: { type: "string" } }, required: ["goal"] },
+  execute: async ({ arguments: found }) => {
+    ran.push(found);
+    const parameters = { type: "object", properties: { place: { type: "string" } }, required: ["place"] };
+    return { tools: [{ type: "function", name: "later", description: "Found later.", parameters }] };
+  },
+});
+
 const jobs = {
   text: () => ({ system: "Be brief.", prompt: "What time is it?" }),
   image: () => ({
@@ -86,6 +104,7 @@ const jobs = {
     ],
   }),
   tool: () => ({ prompt: "Go.", tools: { [options.tool]: tools[options.tool] }, stopWhen: stepCountIs(3) }),
+  search: () => ({ prompt: "Go.", tools: { toolSearch: search, later }, stopWhen: stepCountIs(4) }),
   structured: () => ({
     prompt: "A city.",
     output: Output.object({ schema: z.object({ name: z.string(), people: z.number() }) }),
