@@ -268,14 +268,14 @@ class ResponsesService:
                 for event in reader.feed(chunk):
                     if made := builder.feed(event):
                         yield made
-            for made in self._end(turn, builder, reader.finish(stream.count_tokens)):
-                yield made
+            for last in self._end(turn, builder, reader.finish(stream.count_tokens)):
+                yield last
         except Exception as error:
             if not isinstance(error, RequestError):
                 logger.exception("the stream of %s failed", builder.response["id"])
             if not builder.done:
-                for made in self._end(turn, builder, [_failure(error)]):
-                    yield made
+                for last in self._end(turn, builder, [_failure(error)]):
+                    yield last
         finally:
             await _let_go(opening)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from vllm_mlx.server import app
 
-from tests.benchmark import asgi, blocking, first_event, parsing, throughput
+from tests.benchmark import asgi, blocking, first_event, parsing, prefix, throughput
 from tests.benchmark.report import Section, as_json, as_text
 from tests.benchmark.server import serving
 
-SECTIONS = ("stream", "whole", "parsing", "first event", "blocking")
+SECTIONS = ("stream", "whole", "parsing", "first event", "blocking", "prefix")
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -32,6 +32,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--items", type=int, default=2000, metavar="N", help="items of the replayed history")
     add("--prefill", type=float, default=2.0, metavar="SECONDS", help="how long the engine reads the prompt")
     add("--turns", type=int, default=5, metavar="N", help="how often everything is measured; medians are shown")
+    add("--routes", nargs="+", choices=prefix.ROUTES, default=list(prefix.ROUTES), help="of prefix (default: all)")
     add("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 
@@ -53,6 +54,7 @@ async def run(chosen: argparse.Namespace) -> list[Section]:
                 items=chosen.items,
                 turns=chosen.turns,
             ),
+            "prefix": lambda: asyncio.to_thread(prefix.measure, chosen.routes),
         }
         sections = []
         for name in SECTIONS:

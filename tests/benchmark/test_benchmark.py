@@ -15,6 +15,7 @@ TINY = (
     *("--tokens", "10", "20"),
     *("--images", "2", "--image-bytes", "2000"),
     *("--items", "7", "--prefill", "0.01", "--turns", "1"),
+    *("--routes", "batched text"),
 )
 
 
@@ -24,12 +25,12 @@ def test_the_command_measures_everything() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
-    assert list(result["sections"]) == ["stream", "whole", "parsing", "first event", "blocking"]
+    assert list(result["sections"]) == ["stream", "whole", "parsing", "first event", "blocking", "prefix"]
     for name, rows in result["sections"].items():
         assert rows, name
         assert all(value is not None for row in rows for value in row.values()), name
     sections_with_targets = {target["name"].partition(":")[0] for target in result["targets"]}
-    assert sections_with_targets == {"stream", "parsing", "first event", "blocking"}
+    assert sections_with_targets == {"stream", "parsing", "first event", "blocking", "prefix"}
     assert all(target["value"] > 0 for target in result["targets"])
 
 

@@ -25,7 +25,8 @@ _MOST_WITH_LENGTH = 1.1
 
 _STREAM_NOTE = (
     "CPU microseconds per token of a streamed answer: the plugin's /v1/responses, the host's /v1/chat/completions, the\n"
-    "host's own /v1/responses (the plugin disabled for the last two), and the plugin's as a multiple of the others'."
+    "host's own /v1/responses (the plugin disabled for the last two), and the plugin's as a multiple of the others'.\n"
+    "Targets are for uvicorn. The host's parser of calls reads the whole call again with every token of it, on every way."
 )
 _WHOLE_NOTE = "CPU milliseconds of an answer that is not streamed, the same ways."
 

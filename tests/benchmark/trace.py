@@ -33,13 +33,14 @@ class Turn:
 def session(*, images: bool) -> list[Turn]:
     """The twelve turns. Without ``images`` two more questions about the weather take the place of the screenshots."""
     return [
-        *_greeting(),
+        Turn([_message("user", "hello")], [_said(tiny.GREETING)]),
         *_weather("call_1", "Paris"),
         *_patching("call_2"),
         *(_screenshot("call_3", "red") if images else _weather("call_3", "Rome")),
         *_advised(_weather("call_4", "Paris")),
         *(_screenshot("call_5", "green") if images else _weather("call_5", "Rome")),
-        *_greeting(),
+        # One more question, whose answer ends the session.
+        *_weather("call_6", "Paris")[:1],
     ]
 
 
@@ -73,10 +74,6 @@ def said(items: list[Item]) -> list[str]:
 
 
 # --- Turns -----------------------------------------------------------------------------------------------------------
-
-
-def _greeting() -> list[Turn]:
-    return [Turn([_message("user", "hello")], [_said(tiny.GREETING)])]
 
 
 def _weather(call_id: str, city: str) -> list[Turn]:

@@ -20,6 +20,8 @@ from tests.host.reading import streaming
 from tests.host.scripted import SCRIPTED_MODEL, EngineCall, Gate, Script, ScriptedHost, wait_until_async
 from tests.sse import joined_deltas, terminal_response
 
+pytestmark = pytest.mark.contract
+
 #: The host looks twice a second whether the client is there, and closes the engine's stream half a second later.
 STOP_SECONDS = 3.0
 JSON_FORMAT = {"format": {"type": "json_object"}}

@@ -14,6 +14,8 @@ from responses_plugin import diagnosis, runtime
 from responses_plugin.hooks.host import host_version
 from responses_plugin.plugins import PluginError
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(autouse=True)
 def _fresh_plugins():

@@ -16,6 +16,8 @@ from responses_plugin import runtime
 from responses_plugin.hooks.host import Host, host_version
 from responses_plugin.patching import HostMismatch
 
+pytestmark = pytest.mark.contract
+
 
 def photograph() -> dict[Any, Any]:
     """Everything in the host that a patch could change, by identity: module globals, class members, routes."""

@@ -11,6 +11,8 @@ import vllm_mlx.server as host_server
 
 from tests.host.scripted import SCRIPTED_MODEL, Script, ScriptedHost
 
+pytestmark = pytest.mark.contract
+
 KEY = "sk-right"
 BODY = {"model": SCRIPTED_MODEL, "input": "hi"}
 

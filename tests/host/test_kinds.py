@@ -12,6 +12,8 @@ from tests.host.scripted import Script, ScriptedHost
 from tests.openai_oracle import read_events, read_response
 from tests.sse import terminal_response
 
+pytestmark = pytest.mark.contract
+
 ADD = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 RUN = {"type": "custom", "name": "run"}
 UPDATE = {"type": "update_file", "path": "a.txt", "diff": "@@\n-a\n+é\n"}

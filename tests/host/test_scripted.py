@@ -12,6 +12,8 @@ import vllm_mlx.server as host_server
 
 from tests.host.scripted import Gate, Script, ScriptedHost, wait_until_async
 
+pytestmark = pytest.mark.contract
+
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello"}]
 TOOL = {"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}

@@ -191,7 +191,7 @@ def test_a_broken_plugin_is_a_start_up_error(command_line, third_party):
             return []
 
     third_party(Misspelled())
-    with pytest.raises(SystemExit, match="Error: plugin acme: no such hook: responses_tool_kind"):
+    with pytest.raises(SystemExit, match="Error: plugin acme cannot be used: unknown hook 'responses_tool_kind'"):
         command_line("serve", "m", "--responses-plugin")
 
 

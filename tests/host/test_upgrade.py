@@ -10,6 +10,8 @@ from websockets.sync.client import connect
 from responses_plugin import routes
 from tests.host.scripted import Script, ScriptedHost
 
+pytestmark = pytest.mark.contract
+
 
 def test_an_upgrade_is_refused_with_426():
     """Codex falls back silently on this status, and only after several attempts on any other."""
