@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
@@ -19,6 +20,27 @@ def tiny_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     log_path = tmp_path_factory.mktemp("host") / f"{request.param}.log"
     with running_host([*TINY_OPTIONS, *ENGINE_OPTIONS[request.param]], log_path) as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_stream_for_each_batched_engine() -> Iterator[None]:
+    """Let every batched engine make its own stream.
+
+    The host keeps one for the whole process, which belongs to the thread of the first engine: a server has one engine,
+    tests have many, one after the other.
+    """
+    from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
+
+    original = MLLMBatchGenerator.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        MLLMBatchGenerator._stream = None
+        original(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MLLMBatchGenerator, "__init__", init)
+        yield
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from types import ModuleType
 
@@ -136,7 +137,9 @@ def test_without_the_flag_nothing_is_touched(served, command_line, monkeypatch):
 
 def test_with_the_flag_the_plugin_is_enabled_before_the_host_serves(command_line, monkeypatch):
     """The host's own command runs on a host that is patched already."""
-    # The real command starts a server: it gets no further than the first thing it does, importing uvicorn.
+    # The real command starts a server: it gets no further than the first thing it does, importing uvicorn. The
+    # server module imports it as well, so that one must be there before.
+    importlib.import_module("vllm_mlx.server")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     args = command_line("serve", "m", "--responses-plugin", "--responses-keepalive=4")
     with pytest.raises(ImportError, match="uvicorn"):
