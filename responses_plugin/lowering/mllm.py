@@ -173,9 +173,9 @@ def _in_order(message: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str,
         elif text := part.get("text"):
             built.append({"type": "text", "text": text, "content": text})
     role = message["role"]
-    if role == "assistant" and all(part["type"] == "text" for part in built):
-        # Templates expect a string where an assistant only wrote.
-        return {"role": role, "content": "".join(part["text"] for part in built)}
+    if role == "assistant" and not any(part["type"] == "image" for part in built):
+        # Templates expect a string where an assistant showed nothing; later hosts keep its images only.
+        return {"role": role, "content": "".join(part.get("text", "") for part in built)}
     return {"role": role, "content": built or ""}
 
 
