@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format types docs-check benchmark doctor clean
+.PHONY: help install demo test lint format types matrix docs-check benchmark doctor clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
@@ -45,6 +45,9 @@ format: $(INSTALLED) ## Put the code into shape
 
 types: $(INSTALLED) ## Check types
 	$(BIN)/python .ci/check_types.py
+
+matrix: $(INSTALLED) ## Try every supported release of vllm-mlx (ARGS, see python -m tests.matrix --help)
+	$(BIN)/python -m tests.matrix $(ARGS)
 
 docs-check: $(INSTALLED) ## Check that the documentation is complete and that its examples run
 	$(BIN)/python -m pytest tests/docs $(ARGS)

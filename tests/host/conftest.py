@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import site
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -12,6 +13,15 @@ from tests.host.servers import ENGINE_OPTIONS, TINY_OPTIONS, HostServer, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The batched engine keeps its prefix cache at home, and would answer from that of other weights or tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONUSERBASE", site.getuserbase())
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(scope="session", params=list(ENGINE_OPTIONS))

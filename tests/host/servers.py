@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import socket
 import subprocess
 import sys
@@ -99,12 +100,16 @@ def running_host(
 ) -> Iterator[HostServer]:
     """Run the host with these options of ``serve``, on a free port, until the block ends."""
     port = free_port()
+    # The batched engine keeps its prefix cache there, by the model's path alone: one of other weights would be used.
+    home = log_path.with_suffix(".home")
+    home.mkdir()
+    environment = {"HOME": str(home), "PYTHONUSERBASE": site.getuserbase(), "HF_HUB_OFFLINE": "1"}
     arguments = [sys.executable, *command, *options, "--host", "127.0.0.1", "--port", str(port)]
     with log_path.open("wb") as log_file:
         process = subprocess.Popen(
             arguments,
             cwd=ROOT,
-            env=os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"},
+            env=os.environ | environment | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=subprocess.STDOUT,

@@ -32,10 +32,8 @@ INSTRUCTIONS = " ".join(["You are a helpful assistant."] * 40)
 
 
 @pytest.fixture
-async def engine(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BatchedEngine]:
+async def engine() -> AsyncIterator[BatchedEngine]:
     """The host's engine with the tiny model and an empty cache, patched."""
-    # Before release 0.6.0 the stream of the first batched engine serves the thread of the first alone.
-    monkeypatch.setattr(MLLMBatchGenerator, "_stream", None)
     patches = PatchSet("under test", responses_host_patches())
     patches.apply()
     engine = BatchedEngine(str(TINY_VLM), force_mllm=True)

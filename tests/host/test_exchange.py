@@ -16,7 +16,6 @@ from starlette.testclient import TestClient
 from vllm_mlx import server
 from vllm_mlx.engine.batched import BatchedEngine
 from vllm_mlx.engine.simple import SimpleEngine
-from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
 
 import responses_plugin
 from tests import tiny
@@ -93,8 +92,6 @@ def _chat_answer(pieces: list[dict[str, Any]], usage: dict[str, Any]) -> Answer:
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """The host with the plugin and each of its engines."""
     with pytest.MonkeyPatch.context() as patch:
-        # Before release 0.6.0 the stream of the first batched engine serves the thread of the first alone.
-        patch.setattr(MLLMBatchGenerator, "_stream", None)
         engine = ENGINES[request.param](str(TINY_VLM), force_mllm=True)
         for name, value in {
             "_engine": engine,

@@ -5,8 +5,7 @@ Every release's own wheel is downloaded once, without its dependencies, and stan
 
 ==============  ====================================================================================================
 ``contract``    the tests marked ``contract``, on every release
-``acceptance``  the tests with the tiny models, both engines, plain answers and streams, on the releases named in
-                :data:`tests.matrix.releases.ACCEPTED`
+``acceptance``  the tests with the tiny models on every release: both engines, plain answers and streams
 ``table``       what ``doctor`` says on every release, compared with the table in ``docs/compatibility.md``;
                 ``--write`` brings the table up to date
 ==============  ====================================================================================================

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.matrix import table
-from tests.matrix.releases import ACCEPTED, CACHE, SUPPORTED, Release, fetch
+from tests.matrix.releases import CACHE, SUPPORTED, Release, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CONTRACT = ("-m", "contract and not recent", "tests/host")
-ACCEPTANCE = ("tests/host/test_tiny_model.py", "tests/host/test_tiny_text.py")
-
-STEPS = ("contract", "acceptance", "table")
+#: The steps that are tests, and which these are.
+TESTS = {
+    "contract": ("-m", "contract and not recent", "tests/host"),
+    "acceptance": ("tests/host/test_tiny_model.py", "tests/host/test_tiny_text.py"),
+}
+STEPS = (*TESTS, "table")
 
 #: What came of one step: its name, whether it is as it should be, and a line about it.
 Outcome = tuple[str, bool, str]
@@ -30,11 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps asked for; the exit code is 1 when one of them failed."""
     options = _parse(arguments)
     outcomes: list[Outcome] = []
-    if "contract" in options.steps:
-        outcomes += [_run_tests("contract", release, CONTRACT) for release in fetch(options.releases, options.cache)]
-    if "acceptance" in options.steps:
-        accepted = [version for version in options.releases if version in ACCEPTED]
-        outcomes += [_run_tests("acceptance", release, ACCEPTANCE) for release in fetch(accepted, options.cache)]
+    for step, selection in TESTS.items():
+        if step in options.steps:
+            outcomes += [_run_tests(step, release, selection) for release in fetch(options.releases, options.cache)]
     if "table" in options.steps:
         # All of them, whichever were asked for: there is one table.
         outcomes.append(_check_table(fetch(SUPPORTED, options.cache), write=options.write))
@@ -57,11 +57,11 @@ def _run_tests(step: str, release: Release, selection: Sequence[str]) -> Outcome
     with tempfile.TemporaryDirectory(prefix="responses-plugin-matrix-") as folder:
         report = Path(folder, "report.xml")
         started = time.monotonic()
-        release.run("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *selection)
+        done = release.run("-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *selection)
         seconds = time.monotonic() - started
         counts = _read_counts(report)
     line = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    ok = counts["passed"] > 0 and sum(counts.values()) == counts["passed"]
+    ok = done.returncode == 0 and counts["passed"] == sum(counts.values()) > 0
     return name, ok, f"{line or 'no test was run'} in {seconds:.0f} s"
 
 

@@ -19,8 +19,6 @@ CACHE = ROOT / "build" / "hosts"
 
 #: Those that the plugin supports, oldest first.
 SUPPORTED = ("0.3.0", "0.4.0", "0.4.1", "0.5.0", "0.6.0")
-#: Those that the tiny models are tried on.
-ACCEPTED = ("0.4.0", "0.6.0")
 
 
 @dataclass(frozen=True)
