@@ -11,6 +11,7 @@ from fastapi import Depends, HTTPException, Request
 from responses_plugin.hooks.chat import HostChat
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import HostPatch, RoutePatch, WebSocketPatch
+from responses_plugin.protocol.dialects import DIALECTS
 from responses_plugin.routes import endpoints, refuse_websocket
 from responses_plugin.service import ResponsesService
 from responses_plugin.store.memory import MemoryStore
@@ -26,6 +27,7 @@ def responses_host_patches(host: Any) -> list[HostPatch]:
         store=MemoryStore(settings.max_stored_responses, settings.max_stored_bytes),
         keepalive_seconds=settings.keepalive_seconds,
         max_body_bytes=settings.max_body_bytes,
+        dialect=DIALECTS[settings.dialect],
     )
     guards = [
         Depends(_require_readable_key(host.server)),

@@ -19,6 +19,7 @@ from responses_plugin.bootstrap import SERVER_MODULE
 from responses_plugin.hooks.host import Host, host_version
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.patching import HostMismatch, PatchSet, SeamState, SeamStatus, SymbolPatch
+from responses_plugin.protocol.dialects import DIALECTS
 from responses_plugin.settings import OPTION_PREFIX, Settings
 
 if TYPE_CHECKING:
@@ -79,6 +80,14 @@ def responses_add_options(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="How many bytes a request may have, images included; a larger one is refused with 413 "
         f"(default: {defaults.max_body_bytes}, 256 MiB)",
+    )
+    group.add_argument(
+        "--responses-dialect",
+        dest=OPTION_PREFIX + "dialect",
+        choices=list(DIALECTS),
+        default=defaults.dialect,
+        help="Which specification the answers follow where they contradict each other (default: "
+        f"{defaults.dialect}, which OpenAI's clients and Codex need)",
     )
     group.add_argument(
         "--responses-trace-hooks",

@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from responses_plugin.generation.builder import ResponseBuilder
-from responses_plugin.generation.sse import HEADERS, MEDIA_TYPE, encode_event
+from responses_plugin.generation.sse import HEADERS, KEEPALIVE_COMMENT, MEDIA_TYPE, encode_event
+from responses_plugin.protocol.dialects import OPENAI, Dialect
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.response import Wire
 
@@ -27,12 +28,12 @@ class JsonResponse(Response):
         return to_json(content, inf_nan_mode="null")
 
 
-def error_response(error: RequestError) -> JsonResponse:
-    return JsonResponse(error.body(), status_code=error.status, headers=error.headers)
+def error_response(error: RequestError, dialect: Dialect = OPENAI) -> JsonResponse:
+    return JsonResponse(dialect.error(error.body(), error.status), status_code=error.status, headers=error.headers)
 
 
 class EventStreamResponse(Response):
-    """Writes the events of one answer as they come, and keepalive events while none come.
+    """Writes the events of one answer as they come, and signs of life while none come.
 
     The client is watched: when it goes away the answer is cancelled, which stops generation.
     """
@@ -40,13 +41,18 @@ class EventStreamResponse(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, batches: AsyncGenerator[Sequence[Wire], None], builder: ResponseBuilder, keepalive_seconds: float
+        self,
+        batches: AsyncGenerator[Sequence[Wire], None],
+        builder: ResponseBuilder,
+        keepalive_seconds: float,
+        dialect: Dialect = OPENAI,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._batches = batches
         self._builder = builder
         self._keepalive_seconds = keepalive_seconds
+        self._dialect = dialect
         self._last_write = 0.0
         #: Held from numbering events to having written them, so that they leave in the order of their numbers.
         self._writing = asyncio.Lock()
@@ -77,11 +83,12 @@ class EventStreamResponse(Response):
             async for batch in batches:
                 async with self._writing:
                     await self._write(batch, send)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": self._dialect.stream_end, "more_body": False})
 
     async def _write(self, batch: Sequence[Wire], send: Send) -> None:
         for event in batch:
-            await send({"type": "http.response.body", "body": encode_event(event), "more_body": True})
+            body = encode_event(self._dialect.event(event))
+            await send({"type": "http.response.body", "body": body, "more_body": True})
         self._last_write = time.monotonic()
 
     async def _keep_alive(self, send: Send) -> None:
@@ -95,7 +102,14 @@ class EventStreamResponse(Response):
                 continue
             async with self._writing:
                 if self._builder.started and not self._builder.done:
-                    await self._write(self._builder.keepalive(), send)
+                    await self._write_keepalive(send)
+
+    async def _write_keepalive(self, send: Send) -> None:
+        if self._dialect.keepalive_is_event:
+            await self._write(self._builder.keepalive(), send)
+        else:
+            await send({"type": "http.response.body", "body": KEEPALIVE_COMMENT, "more_body": True})
+            self._last_write = time.monotonic()
 
     async def _cancel_when_gone(self, receive: Receive, writer: asyncio.Future[None]) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import HTTPException, Request, Response, WebSocket
 from fastapi.routing import APIRoute
 
+from responses_plugin.protocol.dialects import OPENAI
 from responses_plugin.protocol.errors import RequestError, server_error
 from responses_plugin.protocol.host_errors import host_error
 from responses_plugin.responses import JsonResponse, error_response
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 class ErrorShapeRoute(APIRoute):
     """A route whose every refusal is in OpenAI's shape, also those of the host's own guards, and every failure."""
 
+    dialect = OPENAI
+
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
 
@@ -28,12 +31,12 @@ class ErrorShapeRoute(APIRoute):
             try:
                 response: Response = await handle(request)
             except RequestError as error:
-                return error_response(error)
+                return error_response(error, self.dialect)
             except HTTPException as error:
-                return error_response(host_error(error.status_code, error.detail, error.headers))
+                return error_response(host_error(error.status_code, error.detail, error.headers), self.dialect)
             except Exception:
                 logger.exception("%s %s failed", request.method, request.url.path)
-                return error_response(server_error("The server failed; its log has the details."))
+                return error_response(server_error("The server failed; its log has the details."), self.dialect)
             return response
 
         return handle_in_shape
@@ -46,7 +49,7 @@ class Endpoint:
     method: str
     path: str
     function: Callable[..., Any]
-    route_class: type[APIRoute] = ErrorShapeRoute
+    route_class: type[APIRoute]
 
 
 def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
@@ -67,13 +70,16 @@ def endpoints(service: ResponsesService) -> Sequence[Endpoint]:
 
     async def refuse_upgrade() -> Response:
         """What is left of an upgrade where the server knows nothing of WebSocket."""
-        return error_response(_NO_WEBSOCKET)
+        return error_response(_NO_WEBSOCKET, service.dialect)
+
+    class Route(ErrorShapeRoute):
+        dialect = service.dialect
 
     return [
-        Endpoint("POST", "/v1/responses", create_response),
-        Endpoint("GET", "/v1/responses", refuse_upgrade),
-        Endpoint("GET", "/v1/responses/{response_id}", retrieve_response),
-        Endpoint("DELETE", "/v1/responses/{response_id}", delete_response),
+        Endpoint("POST", "/v1/responses", create_response, Route),
+        Endpoint("GET", "/v1/responses", refuse_upgrade, Route),
+        Endpoint("GET", "/v1/responses/{response_id}", retrieve_response, Route),
+        Endpoint("DELETE", "/v1/responses/{response_id}", delete_response, Route),
     ]
 
 

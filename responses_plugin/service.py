@@ -30,6 +30,7 @@ from responses_plugin.lowering.messages import ChatMessage
 from responses_plugin.lowering.request import lower_final_format, lower_request
 from responses_plugin.parsing import parse_body, parse_input
 from responses_plugin.plugins import Plugins
+from responses_plugin.protocol.dialects import OPENAI, Dialect
 from responses_plugin.protocol.errors import RequestError, server_error
 from responses_plugin.protocol.items import Entry, ItemReference
 from responses_plugin.protocol.request import ResponsesRequest
@@ -90,6 +91,7 @@ class ResponsesService:
         store: ResponseStore,
         keepalive_seconds: float = 10.0,
         max_body_bytes: int = 1 << 28,
+        dialect: Dialect = OPENAI,
         new_id: Callable[[str], str] = _new_id,
         now: Callable[[], int] = _now,
     ) -> None:
@@ -98,6 +100,7 @@ class ResponsesService:
         self._store = store
         self._keepalive_seconds = keepalive_seconds
         self._max_body_bytes = max_body_bytes
+        self.dialect = dialect
         self._new_id = new_id
         self._now = now
 
@@ -130,7 +133,7 @@ class ResponsesService:
         turn = self._store.get(response_id)
         if turn is None:
             raise _not_found(response_id)
-        return turn.response
+        return self.dialect.response(turn.response)
 
     def delete(self, response_id: str) -> Wire:
         """``DELETE /v1/responses/{id}``."""
@@ -240,7 +243,7 @@ class ResponsesService:
         usage = usage_of(completion.usage).with_reasoning(completion.count_tokens(whole.reasoning))
         builder.feed(Finished(usage, budget_spent(completion.finish_reason, usage, completion.token_limit)))
         self._keep(turn, builder.response)
-        return JsonResponse(builder.response)
+        return JsonResponse(self.dialect.response(builder.response))
 
     # --- Out, as it comes ---
 
@@ -253,7 +256,8 @@ class ResponsesService:
             raise
         if opening.done() and opening.result() is None:
             return Response(status_code=_CLIENT_CLOSED)
-        return EventStreamResponse(self._events(turn, builder, opening), builder, self._keepalive_seconds)
+        events = self._events(turn, builder, opening)
+        return EventStreamResponse(events, builder, self._keepalive_seconds, self.dialect)
 
     async def _events(
         self, turn: Turn, builder: ResponseBuilder, opening: asyncio.Future[ChatStream | None]

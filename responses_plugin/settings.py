@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from responses_plugin.protocol.dialects import DIALECTS, OPENAI
+
 if TYPE_CHECKING:
     from argparse import Namespace
 
@@ -24,6 +26,8 @@ class Settings:
     max_stored_bytes: int = 1 << 30
     #: How many bytes a request may have; screenshots in a long history add up.
     max_body_bytes: int = 1 << 28
+    #: Which specification the answers follow where they contradict each other, one of ``DIALECTS``.
+    dialect: str = OPENAI.name
     #: Log each hook call with its arguments and result.
     trace_hooks: bool = False
 
@@ -31,6 +35,8 @@ class Settings:
         for name in ("keepalive_seconds", "max_stored_responses", "max_stored_bytes", "max_body_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} cannot be negative, got {getattr(self, name)}")
+        if self.dialect not in DIALECTS:
+            raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {self.dialect!r}")
 
     @classmethod
     def from_args(cls, args: Namespace) -> Settings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from responses_plugin.generation.events import TextDelta
+from responses_plugin.protocol.dialects import DIALECTS, OPENAI
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.responses import EventStreamResponse, JsonResponse, error_response
 from tests.fake_host import Connection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from responses_plugin.generation.builder import ResponseBuilder
+    from responses_plugin.protocol.dialects import Dialect
     from responses_plugin.protocol.response import Wire
 
 
@@ -62,8 +64,8 @@ class Answer:
             await asyncio.sleep(self.clean_up_seconds)
             self.endings.append(ending)
 
-    def connect(self, keepalive_seconds: float = 0.0) -> Connection:
-        return Connection(EventStreamResponse(self.batches(), self.builder, keepalive_seconds), None)
+    def connect(self, keepalive_seconds: float = 0.0, dialect: Dialect = OPENAI) -> Connection:
+        return Connection(EventStreamResponse(self.batches(), self.builder, keepalive_seconds, dialect), None)
 
 
 @pytest.fixture
@@ -149,6 +151,21 @@ async def test_keepalive_can_be_switched_off(answer: Answer) -> None:
     answer.finish()
     await connection.end()
     assert b"keepalive" not in connection.body
+
+
+async def test_keepalive_in_a_dialect_without_such_an_event(answer: Answer) -> None:
+    """Comments, which take no number; and behind the last event comes what ends a stream there."""
+    connection = answer.connect(0.01, DIALECTS["open-responses"])
+    await connection.until("\n\n: keepalive\n\n: keepalive\n\n")
+    answer.say("a")
+    await connection.until("output_text.delta")
+    answer.finish()
+    await connection.end()
+    events, end, nothing = connection.body.partition(b"data: [DONE]\n\n")
+    assert (bool(end), nothing) == (True, b"")
+    types = [event.type for event in read_stream(events.replace(b": keepalive\n\n", b""))]
+    assert "keepalive" not in types
+    assert types[-1] == "response.completed"
 
 
 async def test_a_slow_client_gets_events_in_the_order_of_their_numbers(answer: Answer) -> None:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, HTTPException
 
+from responses_plugin.protocol.dialects import DIALECTS
 from responses_plugin.routes import ErrorShapeRoute, endpoints
 from tests.fake_host import FakeHost, Reply, new_app, new_service, serving
 
@@ -37,6 +38,26 @@ async def test_one_response_from_beginning_to_end() -> None:
         assert (await client.get(path)).json() == made.json()
         assert (await client.delete(path)).json()["deleted"] is True
         assert (await client.get(path)).status_code == 404
+
+
+async def test_one_response_in_another_dialect() -> None:
+    """What is made, read back, streamed and refused is all in the dialect that the server was started with."""
+    form = {"type": "json_schema", "name": "city", "schema": {"type": "object"}}
+    request = {"model": "m", "input": "hi", "text": {"format": form}}
+    async with serving(FakeHost(Reply("{}")), dialect=DIALECTS["open-responses"]) as client:
+        made = (await client.post("/v1/responses", json=request)).json()
+        read = (await client.get(f"/v1/responses/{made['id']}")).json()
+        stream = await client.post("/v1/responses", json={**request, "stream": True})
+        gone = await client.get("/v1/responses/resp_gone")
+        upgrade = await client.get("/v1/responses")
+    assert made == read
+    assert made["text"]["format"] == {**form, "schema": None, "description": None, "strict": False}
+    *events, done = stream.text.removesuffix("\n\n").split("\n\n")
+    assert '"schema":null' in events[0]
+    assert '"schema":null' in events[-1]
+    assert done == "data: [DONE]"
+    assert gone.json()["error"]["type"] == "not_found"
+    assert upgrade.json()["error"]["type"] == "invalid_request"
 
 
 async def test_an_upgrade_that_a_server_made_a_get_of() -> None:

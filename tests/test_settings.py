@@ -17,10 +17,11 @@ def test_settings_come_from_a_command_line():
         responses_keepalive_seconds=2.5,
         responses_max_stored_responses=7,
         responses_max_stored_bytes=0,
+        responses_dialect="open-responses",
         responses_trace_hooks=True,
     )
     assert Settings.from_args(args) == Settings(
-        keepalive_seconds=2.5, max_stored_responses=7, max_stored_bytes=0, trace_hooks=True
+        keepalive_seconds=2.5, max_stored_responses=7, max_stored_bytes=0, dialect="open-responses", trace_hooks=True
     )
 
 
@@ -34,3 +35,9 @@ def test_a_negative_number_is_refused(name):
     """A setting that cannot be meant is an error that names it."""
     with pytest.raises(ValueError, match=f"{name} cannot be negative, got -1"):
         Settings(**{name: -1})
+
+
+def test_a_dialect_that_there_is_not_is_refused():
+    """The message lists those that there are."""
+    with pytest.raises(ValueError, match="dialect must be one of openai, open-responses, got 'klingon'"):
+        Settings(dialect="klingon")

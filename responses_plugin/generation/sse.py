@@ -12,6 +12,8 @@ from responses_plugin.protocol.response import Wire
 #: Keeps proxies from buffering; the content type is given separately.
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
+#: A sign of life that is no event: readers skip it.
+KEEPALIVE_COMMENT = b": keepalive\n\n"
 
 
 def encode_event(event: Wire) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from dataclasses import fields
 from types import ModuleType
 
 import pytest
@@ -22,6 +23,8 @@ OPTIONS = [
     "--responses-keepalive",
     "--responses-store-entries",
     "--responses-store-bytes",
+    "--responses-max-body-bytes",
+    "--responses-dialect",
     "--responses-trace-hooks",
 ]
 
@@ -104,12 +107,22 @@ def test_values_reach_the_settings(command_line):
         "--responses-keepalive=2.5",
         "--responses-store-entries=5",
         "--responses-store-bytes=1000",
+        "--responses-max-body-bytes=2000",
+        "--responses-dialect=open-responses",
         "--responses-trace-hooks",
     )
     assert args.responses_plugin is True
-    assert Settings.from_args(args) == Settings(
-        keepalive_seconds=2.5, max_stored_responses=5, max_stored_bytes=1000, trace_hooks=True
+    chosen = Settings.from_args(args)
+    assert chosen == Settings(
+        keepalive_seconds=2.5,
+        max_stored_responses=5,
+        max_stored_bytes=1000,
+        max_body_bytes=2000,
+        dialect="open-responses",
+        trace_hooks=True,
     )
+    unset = [field.name for field in fields(Settings) if getattr(chosen, field.name) == getattr(Settings(), field.name)]
+    assert unset == [], "each setting has an option"
     assert Settings.from_args(command_line("serve", "m", "--responses-plugin")) == Settings()
 
 
