@@ -1,13 +1,14 @@
-"""What real clients send: every request parses and lowers, nothing of it is lost, and a dozen are looked at closely.
+"""What real clients send: every request parses and lowers, nothing of it is lost, and all is as it was reviewed.
 
-``tests/data/lowered`` holds what some of them are lowered to, to be read by people. After a change that is meant to
-show there, write the files anew and review their diff::
+``tests/data/lowered`` holds what they are lowered to, a file a client, to be read by people. After a change that is
+meant to show there, write the files anew and review their diff::
 
     UPDATE_SNAPSHOTS=1 python -m pytest tests/lowering/test_client_requests.py
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections import Counter
@@ -238,47 +239,71 @@ def test_turns_of_a_codex_session_are_appended(session: str) -> None:
     assert len(threads) == THREADS.get(session, 1)
 
 
-# --- A closer look --------------------------------------------------------------------------------------------------
+# --- As reviewed ----------------------------------------------------------------------------------------------------
+
+#: The section of a snapshot that has each tool once, in full; the requests name them.
+TOOLS = "all tools"
 
 
-def signature(tool: dict[str, Any]) -> str:
-    """A tool on one line: its name, its parameters, and how its description begins."""
-    function = tool["function"]
-    described = function["description"].strip().partition("\n")[0][:100]
-    return f"{function['name']}({', '.join(function['parameters'].get('properties', {}))}): {described}"
+def snapshot(requests: list[ClientRequest]) -> dict[str, list[str]]:
+    """The lines of each section of a client's file: the tools, then its requests.
+
+    A request is its chat request, then a message a line. How many messages it begins with that the request before it
+    began with as well is a number instead.
+    """
+    tools: dict[str, str] = {}
+    sections: dict[str, list[str]] = {TOOLS: []}
+    before: list[str] = []
+    for request in requests:
+        chat, messages = lowered(request.body)
+        chat = {key: value for key, value in chat.items() if value is not None and key != "client_metadata"}
+        if "tools" in chat:
+            chat["tools"] = [named(tools, one_line(tool)) for tool in chat["tools"]]
+        lines = [one_line(message) for message in messages]
+        shared = len(os.path.commonprefix([before, lines]))
+        again = [f"{shared} as above"] if shared else []
+        sections[request.scenario] = [one_line(chat), *again, *lines[shared:]]
+        before = lines
+    sections[TOOLS] = [f"{name} {tool}" for tool, name in tools.items()]
+    return sections
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "codex-0.171.0__apply_patch_custom_full__2of2",
-        "codex-0.171.0__compact_auto__3of3",
-        "codex-0.171.0__gpt55_image",
-        "codex-0.171.0__lite_turn2_effort",
-        "codex-0.171.0__mcp_call_add__2of2",
-        "codex-0.171.0__output_schema",
-        "codex-0.171.0__phase_commentary__2of2",
-        "codex-0.171.0__reasoning_summary_enc__2of2",
-        "codex-0.171.0__session_longrun__3of3",
-        "codex-0.171.0__view_image__2of2",
-        "codex-0.171.0__web_search_call__2of2",
-        "langchain-openai-1.7.4__tool_followup_nostore",
-        "openai-agents-0.24.0__fn_many__2of2",
-        "openai-agents-0.24.0__namespace_ts__2of2",
-        "openai-agents-0.24.0__shell_tool__2of2",
-        "openai-python-3.57.0__create_image_tools",
-        f"{VERCEL}__tools__2of2",
-    ],
-)
-def test_lowered_as_reviewed(name: str) -> None:
-    """Byte for byte what someone has read and found right."""
-    chat, messages = lowered(REQUESTS[name].body)
-    chat = {key: value for key, value in chat.items() if value is not None and key != "client_metadata"}
-    if "tools" in chat:
-        chat["tools"] = [signature(tool) for tool in chat["tools"]]
-    written = json.dumps({"chat": chat, "messages": messages}, ensure_ascii=False, indent=1) + "\n"
-    path = SNAPSHOTS / f"{name}.json"
+def named(tools: dict[str, str], tool: str) -> str:
+    """What a snapshot calls a tool; one that is declared in several ways has several names."""
+    name = json.loads(tool)["function"]["name"]
+    same = sum(1 for known in tools.values() if known.partition("~")[0] == name)
+    return tools.setdefault(tool, f"{name}~{same + 1}" if same else name)
+
+
+def one_line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@functools.cache
+def compared(client: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The sections of a client's file, as they are now and as they were reviewed."""
+    now = snapshot([request for request in CREATING if request.client == client])
+    path = SNAPSHOTS / f"{client}.txt"
     if os.environ.get("UPDATE_SNAPSHOTS"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(written, encoding="utf-8")
-    assert written == path.read_text(encoding="utf-8")
+        text = "\n".join("\n".join([title, *(f"  {line}" for line in lines), ""]) for title, lines in now.items())
+        path.write_text(text, encoding="utf-8")
+    reviewed = {}
+    for section in path.read_text(encoding="utf-8").rstrip("\n").split("\n\n"):
+        title, *lines = section.split("\n")
+        reviewed[title] = [line.removeprefix("  ") for line in lines]
+    return now, reviewed
+
+
+@by_name
+def test_lowered_as_reviewed(request_: ClientRequest) -> None:
+    """Byte for byte what someone has read and found right: settings, messages, and which tools."""
+    now, reviewed = compared(request_.client)
+    assert now[request_.scenario] == reviewed[request_.scenario]
+
+
+@pytest.mark.parametrize("client", sorted({request.client for request in CREATING}))
+def test_tools_as_reviewed(client: str) -> None:
+    """The same for each tool, with its schema; and the file holds nothing else."""
+    now, reviewed = compared(client)
+    assert now[TOOLS] == reviewed[TOOLS]
+    assert list(now) == list(reviewed)
