@@ -6,6 +6,7 @@ case runs twice, at once and streamed, and both answers must be the same.
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 from dataclasses import dataclass, field
@@ -23,6 +24,12 @@ pytestmark = pytest.mark.contract
 CASES = {
     case["id"]: case
     for case in map(json.loads, Path(__file__).parents[1].joinpath("data/cases.jsonl").read_text().splitlines())
+}
+
+#: Cases that no test below sends, and why.
+ELSEWHERE = {
+    "comp-01": "the server does not compact yet: the trigger is a note to the model, and its answer an ordinary message",
+    "disc-01": "needs a real connection: tests/host/test_disconnect.py",
 }
 
 LIST_FILES = '{"path": "."}'
@@ -321,6 +328,42 @@ async def test_missing_arguments_are_not_invented(stream):
     assert [without_ids(item) for item in run.output] == [call("{}", "exec_command")]
 
 
+async def test_tools_of_a_namespace_are_offered_and_called(stream):
+    """Each under one name that has its namespace in it; the call comes back as the client declared it, in two fields."""
+    run = await run_case("ns-01", stream=stream)
+    assert run.tools == ["mcp__notes__search", "mcp__notes__add", "list_files"]
+    assert [without_ids(item) for item in run.output] == [
+        call('{"q": "tea"}', "search") | {"namespace": "mcp__notes__"}
+    ]
+    if run.events is not None:
+        added = [event.data["item"] for event in run.events if event.type == "response.output_item.added"]
+        assert [(item["name"], item["namespace"]) for item in added] == [("search", "mcp__notes__")]
+
+
+async def test_an_empty_namespace_spoils_nothing(stream):
+    """The other tools are offered as ever."""
+    run = await run_case("ns-03", stream=stream)
+    assert (run.status, run.tools, run.text) == (200, ["list_files"], "ok")
+
+
+async def test_a_replayed_call_has_the_name_of_its_tool(stream):
+    """The prompt's history speaks of the tools by the names that its list of tools has."""
+    run = await run_case("ns-04", stream=stream)
+    assert run.roles == ["user", "assistant", "tool", "user"]
+    (made,) = run.messages[1]["tool_calls"]
+    assert made["function"]["name"] == run.tools[0] == "mcp__notes__search"
+
+
+async def test_tools_that_were_found_can_be_called(stream):
+    """What a search of the client brought is offered from then on, and the search is an exchange like any other."""
+    run = await run_case("ts-01", stream=stream)
+    assert run.status == 200
+    assert run.tools == ["tool_search", "create_event"]
+    assert run.roles == ["user", "assistant", "tool", "user"]
+    assert run.messages[1]["tool_calls"][0]["function"] == {"name": "tool_search", "arguments": {"query": "calendar"}}
+    assert "create_event" in run.tool_texts()[0]
+
+
 # --- History ---------------------------------------------------------------------------------------------------------
 
 
@@ -348,6 +391,22 @@ async def test_reasoning_of_the_history_goes_to_its_turn(stream):
     """A foreign blob says nothing; the summary beside it is the thought of the answer that follows."""
     run = await run_case("reas-01", stream=stream)
     assert run.messages[1] == {"role": "assistant", "content": "Done.", "reasoning_content": "plan"}
+
+
+async def test_a_sealed_thought_can_be_replayed(stream):
+    """A client that stores nothing here gets the thought sealed, and the seal alone brings it back to its turn."""
+    first = await run_case("reas-03", stream=stream)
+    assert first.types == ["reasoning", "message"]
+    assert first.text.strip() == "answer"
+    thought, answer = first.output
+    assert thought["encrypted_content"]
+    if first.events is not None:
+        done = [event.data["item"] for event in first.events if event.type == "response.output_item.done"]
+        assert done[0]["encrypted_content"] == thought["encrypted_content"]
+    sealed = {"type": "reasoning", "summary": [], "encrypted_content": thought["encrypted_content"]}
+    question = CASES["reas-03"]["request"]["input"]
+    again = await run_case("reas-03", stream=stream, input=[*question, sealed, answer, *question])
+    assert again.messages[1]["reasoning_content"].strip() == "short plan"
 
 
 async def test_a_stored_thought_stays_with_its_call(stream):
@@ -547,3 +606,15 @@ async def test_an_unknown_model_is_refused_before_the_stream(stream):
     """Not after the 200 header."""
     run = await run_case("own-01", stream=stream)
     assert (run.status, run.error["code"], run.error["param"]) == (404, "model_not_found", "model")
+
+
+# --- The cases themselves --------------------------------------------------------------------------------------------
+
+
+def test_every_case_is_asserted():
+    """Nobody adds a case, or deletes a test, without a word about it."""
+    tests = [node for node in ast.parse(Path(__file__).read_text()).body if hasattr(node, "decorator_list")]
+    strings = {node.value for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant)}
+    asserted = strings & CASES.keys()
+    assert sorted(asserted | ELSEWHERE.keys()) == sorted(CASES)
+    assert not asserted & ELSEWHERE.keys()

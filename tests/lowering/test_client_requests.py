@@ -13,6 +13,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,7 +261,7 @@ def snapshot(requests: list[ClientRequest]) -> dict[str, list[str]]:
         if "tools" in chat:
             chat["tools"] = [named(tools, one_line(tool)) for tool in chat["tools"]]
         lines = [one_line(message) for message in messages]
-        shared = len(os.path.commonprefix([before, lines]))
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, lines, strict=False)))
         again = [f"{shared} as above"] if shared else []
         sections[request.scenario] = [one_line(chat), *again, *lines[shared:]]
         before = lines
