@@ -16,7 +16,7 @@ from tests.clients.npm import ClientsMissingError, installed_modules
 from tests.host.scripted import ScriptedHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     import pytest
@@ -148,6 +148,7 @@ class Sent:
     headers: dict[str, str]
     body: bytes = b""
     status: int = 0
+    answer_headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -178,8 +179,7 @@ class RecordingHost(ScriptedHost):
             if scope["type"] != "http" or scope["method"] != "POST":
                 await app(scope, receive, send)
                 return
-            headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
-            sent = Sent(scope["path"], headers)
+            sent = Sent(scope["path"], _readable(scope["headers"]))
             self.sent.append(sent)
 
             async def receive_body() -> Any:
@@ -190,9 +190,14 @@ class RecordingHost(ScriptedHost):
             async def send_answer(message: Any) -> None:
                 if message["type"] == "http.response.start":
                     sent.status = message["status"]
+                    sent.answer_headers = _readable(message["headers"])
                     self.on_answer(sent)
                 await send(message)
 
             await app(scope, receive_body, send_answer)
 
         return record
+
+
+def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode().lower(): value.decode() for name, value in headers}

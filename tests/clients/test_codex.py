@@ -51,8 +51,15 @@ def start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Start:
         with RecordingHost(*scripts, **options) as host, host.serving() as url:
             codex.configure(url, capsys, *config)
             yield host, codex
+        assert_no_other_model(host)
 
     return started
+
+
+def assert_no_other_model(host: RecordingHost) -> None:
+    """No header says that another model answered, which Codex takes for a demotion after "high-risk cyber activity"."""
+    for sent in host.sent:
+        assert sent.answer_headers.get("openai-model", sent.json["model"]) == sent.json["model"]
 
 
 def with_mcp_server(codex: Codex, photo: Path | None = None) -> None:

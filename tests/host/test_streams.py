@@ -87,6 +87,15 @@ async def test_pieces_come_as_they_are_generated() -> None:
             await stream.rest()
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "sse"])
+async def test_no_header_says_that_another_model_answers(stream: bool) -> None:
+    """Codex would warn its user that the request was flagged, and the model demoted."""
+    with ScriptedHost() as host:
+        answer = await host.post(input="hi", stream=stream)
+    assert answer.status_code == 200
+    assert answer.headers.get("openai-model", SCRIPTED_MODEL) == SCRIPTED_MODEL
+
+
 # --- Keepalive -------------------------------------------------------------------------------------------------------
 
 
