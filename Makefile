@@ -14,10 +14,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format types matrix docs-check benchmark doctor clean
+.PHONY: help install demo test lint format types matrix newest-codex docs-check benchmark doctor clean
 
 help: ## List these targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 install: $(INSTALLED) ## Set up .venv with the plugin, vllm-mlx and the tools (several GB where vllm-mlx needs a CUDA torch)
 
@@ -48,6 +48,9 @@ types: $(INSTALLED) ## Check types
 
 matrix: $(INSTALLED) ## Try every supported release of vllm-mlx (ARGS, see python -m tests.matrix --help)
 	$(BIN)/python -m tests.matrix $(ARGS)
+
+newest-codex: $(INSTALLED) ## Run Codex's tests with its newest release, which only warns
+	$(BIN)/python -m tests.clients.newest_codex
 
 docs-check: $(INSTALLED) ## Check that the documentation is complete and that its examples run
 	$(BIN)/python -m pytest tests/docs $(ARGS)

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from responses_plugin.__main__ import main
@@ -17,18 +18,24 @@ from tests.host.scripted import ScriptedHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     import pytest
 
     from tests.host.scripted import Script
 
 RUN_SECONDS = 60.0
+#: The environment variable that names another Codex than the pinned one.
+CODEX = "RESPONSES_TEST_CODEX"
 
 
 def find_codex() -> Path:
-    """The program itself; the npm package starts it from a script of its own."""
-    modules = installed_modules()
+    """The program that the tests run."""
+    named = os.environ.get(CODEX)
+    return Path(named) if named else codex_in(installed_modules())
+
+
+def codex_in(modules: Path) -> Path:
+    """The program itself, in a folder ``node_modules``; the npm package starts it from a script of its own."""
     found = sorted(modules.glob("@openai/codex-*/vendor/*/bin/codex"))
     if not found:
         raise ClientsMissingError(f"{modules} has no Codex for this machine: npm installs it as an optional dependency")

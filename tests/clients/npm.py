@@ -37,15 +37,19 @@ def installed_modules() -> Path:
 
 
 def _install() -> None:
+    run_npm("ci", cwd=FOLDER)
+
+
+def run_npm(command: str, *arguments: str, cwd: Path) -> None:
+    """Install something. Raises :class:`ClientsMissingError` with what npm said."""
     npm = shutil.which("npm")
     if npm is None:
         raise ClientsMissingError(
             "the tests of real clients need npm and Node.js 20 or newer, and there is no npm on the PATH"
         )
-    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
     done = subprocess.run(
-        command,
-        cwd=FOLDER,
+        [npm, command, "--no-audit", "--no-fund", "--ignore-scripts", *arguments],
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -54,5 +58,5 @@ def _install() -> None:
     )
     if done.returncode:
         raise ClientsMissingError(
-            f"`npm ci` in {FOLDER} failed, so there are no clients to test:\n{done.stdout}{done.stderr}"
+            f"`npm {command}` in {cwd} failed, so there are no clients to test:\n{done.stdout}{done.stderr}"
         )

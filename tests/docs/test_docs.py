@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.version import Version
 
 from responses_plugin import hookspecs
 from responses_plugin.lowering import assemble, items, placement
@@ -233,6 +236,41 @@ def test_make_help_lists_every_target() -> None:
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert re.findall(r"^make ([a-z-]+)", shown, re.MULTILINE) == phony.split()
+
+
+# --- Clients -------------------------------------------------------------------------------------------------------
+
+
+def releases_tested_with(heading: str) -> dict[str, str]:
+    """The packages that a client's section says it was tested with, and which release of each."""
+    (tested,) = re.findall(r"^Tested with (.+?\d)\.(?: |$)", Page(DOCS / "clients.md").section(heading), re.MULTILINE)
+    return dict(package.rsplit(" ", 1) for package in tested.split(" and "))
+
+
+@pytest.mark.parametrize(
+    ("heading", "packages"),
+    [
+        ("Codex", {"Codex": "@openai/codex"}),
+        ("openai-js", {"openai": "openai"}),
+        ("Vercel AI SDK", {"ai": "ai", "@ai-sdk/openai": "@ai-sdk/openai"}),
+    ],
+)
+def test_clients_from_npm_are_tested_as_documented(heading: str, packages: dict[str, str]) -> None:
+    """clients.md names the releases that the tests pin."""
+    pinned = json.loads((ROOT / "tests" / "clients" / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert releases_tested_with(heading) == {name: pinned[package] for name, package in packages.items()}
+
+
+@pytest.mark.parametrize(
+    ("heading", "package"),
+    [("openai-python", "openai"), ("openai-agents", "openai-agents"), ("LangChain", "langchain-openai")],
+)
+def test_python_clients_are_tested_as_documented(heading: str, package: str) -> None:
+    """The tests run the release that clients.md names or a newer one; a new major release is to be named there."""
+    (named,) = [Version(release) for name, release in releases_tested_with(heading).items() if name == package]
+    installed = Version(version(package))
+    assert named <= installed, f"clients.md says {named}, and the tests run {installed}"
+    assert named.major == installed.major, f"clients.md still says {named}, and the tests run {installed}"
 
 
 # --- Compatibility -------------------------------------------------------------------------------------------------
