@@ -97,13 +97,13 @@ const jobs = {
       {
         role: "user",
         content: [
-          { type: "text", text: "What is this?" },
+          { type: "text", text: options.prompt ?? "What is this?" },
           { type: "image", image: options.image },
         ],
       },
     ],
   }),
-  tool: () => ({ prompt: "Go.", tools: { [options.tool]: tools[options.tool] }, stopWhen: stepCountIs(3) }),
+  tool: () => ({ prompt: options.prompt ?? "Go.", tools: { [options.tool]: tools[options.tool] }, stopWhen: stepCountIs(3) }),
   search: () => ({ prompt: "Go.", tools: { toolSearch: search, later }, stopWhen: stepCountIs(4) }),
   structured: () => ({
     prompt: "A city.",
@@ -112,7 +112,7 @@ const jobs = {
 };
 
 const request = {
-  model: openai.responses("scripted"),
+  model: openai.responses(options.model ?? "scripted"),
   maxRetries: 0,
   providerOptions: { openai: options.provider ?? {} },
   ...jobs[job](),
