@@ -19,9 +19,10 @@ from packaging.version import Version
 from responses_plugin import hookspecs
 from responses_plugin.lowering import assemble, items, placement
 from responses_plugin.plugins import load_plugins
-from responses_plugin.protocol import events, host_errors
+from responses_plugin.protocol import host_errors
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.response import response_object
+from tests.docs.events import sent_events
 from tests.docs.pages import DOCS, EXAMPLES, ROOT, Block, Page, all_pages, runnable_blocks
 
 PAGES = all_pages()
@@ -160,16 +161,7 @@ def test_every_response_field_is_documented() -> None:
 def test_every_stream_event_is_documented() -> None:
     """responses.md lists each event that can be sent, by the events of the protocol and of the built-in tool kinds."""
     section = Page(DOCS / "responses.md").section("Stream events")
-    source = inspect.getsource(events)
-    types = set(re.findall(r"\"(response\.[a-z_.]+|keepalive|error)\"", source)) | {
-        "response.created",
-        "response.in_progress",
-    }
-    for kind in load_plugins(discover=False).tool_kinds.values():
-        if kind.output_item is None:
-            continue
-        types |= {event for event in (kind.output_item.delta_event, kind.output_item.done_event) if event}
-    for event_type in types:
+    for event_type in sent_events():
         assert f"`{event_type}`" in section, event_type
 
 

@@ -9,23 +9,28 @@ from typing import Any
 
 import pytest
 from openai.types import responses as schema
+from openai.types.responses import Response
 from pydantic import BaseModel
 
 from responses_plugin.kinds.toolset import parse_tools
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.items import ItemReference
+from tests.docs.events import sent_events
 from tests.docs.pages import DOCS, Page
 from tests.images import data_url
-from tests.reading import BUILTIN, lower, lower_body, read, read_item, user
+from tests.openai_oracle import KEEPALIVE
+from tests.reading import BUILTIN, lower, lower_body, read, read_item, refusal, user
 
 Models = dict[str, list[type[BaseModel]]]
 
 
 def rules_of(heading: str) -> dict[str, str]:
-    """The rule of each type, as the page has it."""
-    rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+?) \|", Page(DOCS / "items.md").section(heading), re.MULTILINE)
-    assert len(rows) == len(dict(rows)), "a type is listed twice"
-    return dict(rows)
+    """The rule of each type, as the page has it; a row may be about several types."""
+    section = Page(DOCS / "items.md").section(heading)
+    rows = re.findall(r"^\| (`[\w.]+`(?:, `[\w.]+`)*) \| ([\w, ]+?) \|", section, re.MULTILINE)
+    rules = [(listed, rule) for types, rule in rows for listed in re.findall(r"[\w.]+", types)]
+    assert len(rules) == len(dict(rules)), "a type is listed twice"
+    return dict(rules)
 
 
 def models_of(*unions: Any) -> Models:
@@ -71,6 +76,43 @@ ITEMS = models_of(schema.ResponseInputItem, schema.ResponseOutputItem, schema.Re
 TOOLS = models_of(schema.Tool)
 ITEM_RULES = rules_of("Items")
 TOOL_RULES = rules_of("Tools")
+PART_RULES = rules_of("Content parts")
+CHOICE_RULES = rules_of("Tool choice")
+EVENT_RULES = rules_of("Stream events")
+
+
+def part_places() -> list[tuple[str, str, type[BaseModel]]]:
+    """Where content parts stand: the type of an item that is read part by part, the field of it, and the part."""
+    return [
+        (item_type, field, part)
+        for item_type, models in ITEMS.items()
+        if ITEM_RULES.get(item_type) in ("message", "reasoning", "output")
+        for field in ("content", "summary", "output")
+        for part in listed_models(models, field)
+    ]
+
+
+def listed_models(models: list[type[BaseModel]], field: str) -> list[type[BaseModel]]:
+    """The models of the typed objects that a field lists."""
+    annotations = [model.model_fields[field].annotation for model in models if field in model.model_fields]
+    lists = [member for annotation in annotations for member in _members(annotation)]
+    elements = [typing.get_args(member)[0] for member in lists if typing.get_origin(member) is list]
+    found = dict.fromkeys(member for element in elements for member in _members(element))
+    return [model for model in found if "type" in getattr(model, "model_fields", {})]
+
+
+PART_PLACES = part_places()
+#: Those of the request, and those of the events that announce one.
+PARTS = models_of(
+    *(part for _, _, part in PART_PLACES),
+    *(
+        event.model_fields["part"].annotation
+        for event in (schema.ResponseContentPartAddedEvent, schema.ResponseReasoningSummaryPartAddedEvent)
+    ),
+)
+CHOICES = _members(Response.model_fields["tool_choice"].annotation)
+CHOICE_MODELS = models_of(*(choice for choice in CHOICES if not isinstance(choice, str)))
+EVENTS = models_of(schema.ResponseStreamEvent)
 
 
 def test_every_item_type_has_a_rule() -> None:
@@ -81,6 +123,25 @@ def test_every_item_type_has_a_rule() -> None:
 def test_every_tool_type_has_a_rule() -> None:
     """The same for tools."""
     assert sorted(set(TOOLS) - set(TOOL_RULES)) == []
+
+
+def test_every_part_type_has_a_rule() -> None:
+    """The same for what messages, reasoning and results of tools consist of, in requests and in answers."""
+    assert PARTS.keys() >= {"input_text", "input_image", "output_text", "reasoning_text", "summary_text"}
+    assert sorted(set(PARTS) - set(PART_RULES)) == []
+
+
+def test_every_tool_choice_has_a_rule() -> None:
+    """The same for every form of ``tool_choice``."""
+    modes = {choice for choice in CHOICES if isinstance(choice, str)}
+    assert sorted((CHOICE_MODELS.keys() | modes) - set(CHOICE_RULES)) == []
+    assert modes == {choice for choice, rule in CHOICE_RULES.items() if rule == "mode"}
+
+
+def test_every_event_has_a_rule() -> None:
+    """The same for events; those that are sent are those that the code has."""
+    assert sorted(set(EVENTS) - set(EVENT_RULES)) == []
+    assert {event for event, rule in EVENT_RULES.items() if rule == "sent"} == sent_events() - {KEEPALIVE}
 
 
 def test_a_new_type_would_be_noticed() -> None:
@@ -239,3 +300,78 @@ def test_a_tool_is_treated_by_its_rule(tool_type: str) -> None:
 def test_any_other_tool_is_not_offered() -> None:
     """What the page says of types it does not list."""
     assert not is_offered({"type": "telepathy"})
+
+
+# --- Content parts ---------------------------------------------------------------------------------------------------
+
+
+def sample_part(part: type[BaseModel]) -> dict[str, Any]:
+    """A part that says something."""
+    least: dict[str, Any] = sample(part)
+    return {**least, **({"image_url": IMAGE_URL} if least["type"] == "input_image" else {})}
+
+
+def holding(item_type: str, field: str, part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Items that make a conversation in which a part stands in its place."""
+    if ITEM_RULES[item_type] != "output":
+        return [user("hi"), {**samples(item_type)[0], "role": "user", "content": [], field: [part]}]
+    call = samples(item_type.removesuffix("_output"))[0]
+    return [user("hi"), call, {**samples(item_type)[0], field: [part]}]
+
+
+@pytest.mark.parametrize(
+    ("item_type", "field", "part"),
+    [pytest.param(*place, id=f"{place[0]}.{place[1]}-{place[2].__name__}") for place in PART_PLACES],
+)
+def test_a_part_is_treated_by_its_rule(item_type: str, field: str, part: type[BaseModel]) -> None:
+    """In each place that the schema has for it."""
+    raw = sample_part(part)
+    items = holding(item_type, field, raw)
+    rule = PART_RULES[raw["type"]]
+    if rule == "refused":
+        error = refusal({"model": "m", "input": items})
+        assert (error.status, error.param) == (400, f"input[{len(items) - 1}].{field}[0]")
+        return
+    *_, message = lower(items)
+    if rule == "image":
+        assert [shown["image_url"]["url"] for shown in message["content"]] == [IMAGE_URL]
+    else:
+        told = "reasoning_content" if item_type == "reasoning" else "content"
+        assert message[told] == "x"
+
+
+# --- Tool choice -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", CHOICE_RULES)
+def test_a_tool_choice_is_treated_by_its_rule(choice: str) -> None:
+    """With two tools to choose from, each named f; a tool that would run elsewhere is declared beside them."""
+    rule = CHOICE_RULES[choice]
+    f = {"type": "function", "name": "f"}
+    if rule == "mode":
+        assert chosen(choice, f, {**f, "name": "g"}) == (choice, ["f", "g"])
+        return
+    for model in CHOICE_MODELS.get(choice, []):
+        form = {**sample(model), "type": choice}
+        if rule == "list":
+            form |= {"mode": "required", "tools": [f]}
+            assert chosen(form, f, {**f, "name": "g"}) == ("required", ["f"])
+        elif rule == "tool":
+            tool = {**sample(TOOLS[choice][0]), "type": choice, **LOCAL.get(choice, {})}
+            name = tool.get("name", choice)
+            assert chosen(form, {**f, "name": "g"}, tool) == (
+                {"type": "function", "function": {"name": name}},
+                ["g", name],
+            )
+        else:
+            assert rule == "refused"
+            context, _ = read({"model": "m", "input": "hi", "tools": [f, {**form, "server_label": "x"}]})
+            with pytest.raises(RequestError) as caught:
+                context.toolset.choose(form)
+            assert (caught.value.status, caught.value.param) == (400, "tool_choice")
+
+
+def chosen(choice: Any, *tools: dict[str, Any]) -> tuple[Any, list[str]]:
+    """What the host is told, and which tools are left on offer."""
+    chat, _ = lower_body({"model": "m", "input": "hi", "tools": tools, "tool_choice": choice})
+    return chat["tool_choice"], [tool["function"]["name"] for tool in chat["tools"]]
