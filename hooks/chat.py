@@ -197,7 +197,7 @@ class HostStream:
         elif not self._done:
             error = host_error(504, "The request timed out: the engine gave no output for too long.")
         else:
-            if not self._finish_told and (last := _last_chunk(self._generation.last_output)):
+            if not self._finish_told and (last := self._last_chunk()):
                 yield last
             return
         yield {"error": {"message": error.message, "code": error.code}}
@@ -219,22 +219,23 @@ class HostStream:
             self._finish_told = self._finish_told or bool(choice.get("finish_reason"))
         return chunk
 
+    def _last_chunk(self) -> Mapping[str, Any] | None:
+        """The chunk that ends a stream, for hosts that leave it out when the last thing the model wrote is not shown.
+
+        Before release 0.5.0 they do so after a call or a thought that the incremental parser did not take for one.
+        """
+        output = self._generation.last_output
+        reason = getattr(output, "finish_reason", None)
+        if reason is None:
+            return None
+        counts = {"prompt_tokens": output.prompt_tokens, "completion_tokens": output.completion_tokens}
+        choice = {"index": 0, "delta": {}, "finish_reason": reason}
+        return {"choices": [choice], "usage": self._generation.with_cached_tokens(counts)}
+
     async def aclose(self) -> None:
         close = getattr(self._frames, "aclose", None)
         if close is not None:
             await close()
-
-
-def _last_chunk(output: Any) -> dict[str, Any] | None:
-    """The chunk that ends a stream, for hosts that leave it out when the last thing the model wrote is not shown.
-
-    Before release 0.5.0 they do so after a call or a thought that the incremental parser did not take for one.
-    """
-    reason = getattr(output, "finish_reason", None)
-    if reason is None:
-        return None
-    usage = {"prompt_tokens": output.prompt_tokens, "completion_tokens": output.completion_tokens}
-    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}
 
 
 class HostChat:

@@ -20,6 +20,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -30,6 +31,7 @@ from vllm_mlx.engine.base import BaseEngine, GenerationOutput
 from vllm_mlx.reasoning import get_parser as get_reasoning_parser
 
 import responses_plugin
+from responses_plugin.hooks.cached_tokens import scheduled
 from tests.host.servers import TINY_VLM
 from tests.sse import StreamEvent, read_stream
 
@@ -85,6 +87,8 @@ class Script:
     prompt_tokens: int = 10
     #: The number of pieces unless given.
     completion_tokens: int | None = None
+    #: How much of the prompt the engine's scheduler found in its prefix cache.
+    cached_tokens: int = 0
     #: Seconds before each piece.
     delay: float = 0.0
     #: Raised instead of the piece with the index ``error_after``.
@@ -189,6 +193,8 @@ class ScriptedEngine(BaseEngine):  # type: ignore[misc] # the host is not typed
         script = self.scripts[min(len(self.calls), len(self.scripts) - 1)]
         call = EngineCall(messages, kwargs, streamed)
         self.calls.append(call)
+        if (requests := scheduled.get()) is not None:
+            requests.append(SimpleNamespace(cached_tokens=script.cached_tokens))
         try:
             async for output in _play_script(script, call):
                 yield output

@@ -85,7 +85,7 @@ async def test_an_engine_that_says_it_failed(piece: str) -> None:
 async def test_a_good_answer_is_completed(text: str, expected: list[str], cut: int, finish_alone: bool) -> None:
     """With the same items and token counts as without a stream, whether or not the host told a finish reason."""
     pieces = [text[place : place + cut] for place in range(0, len(text), cut)]
-    script = Script(pieces, finish_alone=finish_alone, prompt_tokens=7, completion_tokens=5)
+    script = Script(pieces, finish_alone=finish_alone, prompt_tokens=7, completion_tokens=5, cached_tokens=3)
     status, body, events = await ask(script)
     assert status == 200
     streamed = terminal_response(events)
@@ -94,6 +94,7 @@ async def test_a_good_answer_is_completed(text: str, expected: list[str], cut: i
     assert streamed["usage"] == body["usage"]
     assert streamed["usage"]["input_tokens"] == 7
     assert streamed["usage"]["output_tokens"] == 5
+    assert streamed["usage"]["input_tokens_details"]["cached_tokens"] == 3
 
 
 @pytest.mark.parametrize(
@@ -111,18 +112,22 @@ async def test_a_good_answer_with_a_thought_is_completed(
     pieces: list[str], expected: list[str], finish_alone: bool
 ) -> None:
     """The tags are single tokens to the models that write them."""
-    status, body, events = await ask(Script(pieces, finish_alone=finish_alone), reasoning_parser="qwen3")
+    script = Script(pieces, finish_alone=finish_alone, prompt_tokens=7, cached_tokens=3)
+    status, body, events = await ask(script, reasoning_parser="qwen3")
     assert status == 200
     streamed = terminal_response(events)
     assert (body["status"], kinds(body)) == ("completed", expected)
     assert (streamed["status"], kinds(streamed)) == ("completed", expected)
+    assert streamed["usage"] == body["usage"]
+    assert streamed["usage"]["input_tokens_details"]["cached_tokens"] == 3
 
 
 @pytest.mark.parametrize("text", ["Hel", "Let me see.\n" + CALL[:-15]], ids=["text", "call"])
 async def test_an_answer_that_was_cut_off_is_incomplete(text: str) -> None:
     """The token budget ended it, and the client is told so."""
-    _, body, events = await ask(Script([text], finish_reason="length"))
+    _, body, events = await ask(Script([text], finish_reason="length", cached_tokens=3))
     for response in (body, terminal_response(events)):
+        assert response["usage"]["input_tokens_details"]["cached_tokens"] == 3
         assert response["status"] == "incomplete"
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
     assert kinds(terminal_response(events)) == kinds(body)
