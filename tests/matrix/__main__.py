@@ -78,9 +78,15 @@ def _read_counts(report: Path) -> dict[str, int]:
 
 
 def _check_table(releases: Sequence[Release], *, write: bool) -> Outcome:
-    states = {
-        release.version: {seam["seam"]: seam["state"] for seam in release.doctor()["seams"]} for release in releases
-    }
+    states: dict[str, dict[str, str]] = {}
+    for release in releases:
+        try:
+            report = release.doctor()
+        except RuntimeError as error:
+            return "table", False, str(error)
+        if report["problem"]:
+            return "table", False, f"on {release.version}: {report['problem']}"
+        states[release.version] = {seam["seam"]: seam["state"] for seam in report["seams"]}
     written = table.PAGE.read_text(encoding="utf-8")
     right = table.replaced(written, table.render(states))
     if write:
@@ -89,9 +95,10 @@ def _check_table(releases: Sequence[Release], *, write: bool) -> Outcome:
         lines = difflib.unified_diff(written.splitlines(), right.splitlines(), "as written", "as it is", lineterm="")
         _print("\n".join(lines))
         return "table", False, f"{table.PAGE.name} is not up to date: python -m tests.matrix table --write"
-    misfits = [version for version, seams in states.items() if "does not fit" in seams.values()]
-    if misfits:
-        return "table", False, f"seams do not fit on {', '.join(misfits)}"
+    # What serving needs fits, or doctor had told a problem.
+    unmended = [version for version, seams in states.items() if "not mended" in seams.values()]
+    if unmended:
+        return "table", False, f"defects are not mended on {', '.join(unmended)}"
     return "table", True, f"{table.PAGE.name} says what doctor says on {len(releases)} releases"
 
 

@@ -188,7 +188,8 @@ def test_a_table_that_is_out_of_date_is_shown(
     page = tmp_path / "page.md"
     page.write_text(f"{table.BEGIN}\n\n| old |\n\n{table.END}\n")
     monkeypatch.setattr(table, "PAGE", page)
-    monkeypatch.setattr(Release, "doctor", lambda self: {"seams": [{"seam": "a", "state": "taken"}]})
+    report = {"problem": None, "seams": [{"seam": "a", "state": "taken"}]}
+    monkeypatch.setattr(Release, "doctor", lambda self: report)
     releases = [Release("1.0", tmp_path)]
     assert command._check_table(releases, write=False)[:2] == ("table", False)
     assert "+| a | taken |" in capsys.readouterr().out
@@ -196,13 +197,37 @@ def test_a_table_that_is_out_of_date_is_shown(
     assert command._check_table(releases, write=False)[:2] == ("table", True)
 
 
-def test_a_misfit_in_the_table_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release cannot be called supported while one of its seams does not fit."""
+def test_a_defect_in_the_table_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release cannot be called supported while one of its defects is not mended, although it would serve."""
     page = tmp_path / "page.md"
     page.write_text(f"{table.BEGIN}\n\n{table.END}\n")
     monkeypatch.setattr(table, "PAGE", page)
-    monkeypatch.setattr(Release, "doctor", lambda self: {"seams": [{"seam": "a", "state": "does not fit"}]})
-    assert command._check_table([Release("1.0", tmp_path)], write=True)[1] is False
+    report = {"problem": None, "seams": [{"seam": "a", "state": "not mended"}]}
+    monkeypatch.setattr(Release, "doctor", lambda self: report)
+    outcome = command._check_table([Release("1.0", tmp_path)], write=True)
+    assert outcome == ("table", False, "defects are not mended on 1.0")
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("problem", ["vllm-mlx 1.0 does not fit", RuntimeError("doctor failed on 1.0")])
+def test_a_release_that_cannot_be_asked_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: bool, problem: str | RuntimeError
+) -> None:
+    """Its problem is the outcome, beside those of the other steps, and the page stays as it is."""
+
+    def doctor(self: Release) -> dict[str, Any]:
+        if isinstance(problem, RuntimeError):
+            raise problem
+        return {"problem": problem, "seams": []}
+
+    page = tmp_path / "page.md"
+    page.write_text(f"{table.BEGIN}\n\n| old |\n\n{table.END}\n")
+    monkeypatch.setattr(table, "PAGE", page)
+    monkeypatch.setattr(Release, "doctor", doctor)
+    step, ok, line = command._check_table([Release("1.0", tmp_path)], write=write)
+    assert (step, ok) == ("table", False)
+    assert str(problem) in line
+    assert "| old |" in page.read_text()
 
 
 def test_the_page_tells_the_truth_about_the_installed_release() -> None:
