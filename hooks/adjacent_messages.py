@@ -42,6 +42,7 @@ def responses_host_patches(host: Any) -> list[SymbolPatch]:
             replace=keep_apart,
             remove_when="no supported release merges calls or tool messages; from 0.6.0 on the host does not",
             not_needed=not_needed,
+            defect="of two adjacent calls the second is lost, and of two adjacent tool results the second loses its id",
         )
     ]
 

@@ -25,21 +25,22 @@ STORE = "_maybe_store_prefix_cache"
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
-
     def not_needed() -> str | None:
+        from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
+
         # Fetching cannot be tried without a model, but a host that stores no images has none to find.
         return None if _stores_images(MLLMBatchGenerator) else "host uses this cache for text alone"
 
     def patch(seam: str, name: str, parameters: tuple[str, ...], replace: Callable[..., Any]) -> SymbolPatch:
         return SymbolPatch(
             seam=f"batched prefix cache, {seam}",
-            owner=MLLMBatchGenerator,
+            owner="vllm_mlx.mllm_batch_generator:MLLMBatchGenerator",
             name=name,
             parameters=parameters,
             replace=replace,
             remove_when="no supported release uses this cache for requests with media; from 0.6.0 on the host does not",
             not_needed=not_needed,
+            defect="on the batched engine a request with an image may be answered from the cache of another image",
         )
 
     return [

@@ -21,12 +21,10 @@ scheduled: ContextVar[list[Any] | None] = ContextVar("responses_scheduled", defa
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.engine_core import EngineCore
-
     return [
         SymbolPatch(
             seam="cached tokens",
-            owner=EngineCore,
+            owner="vllm_mlx.engine_core:EngineCore",
             name="add_request",
             parameters=("self", "prompt"),
             replace=_remember_request,

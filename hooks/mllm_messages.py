@@ -27,13 +27,14 @@ from responses_plugin.patching import SymbolPatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
     from responses_plugin.lowering.mllm import Builder
 
+MODULE = "vllm_mlx.models.mllm"
 BUILDER = "_build_mllm_chat_messages"
 
 _SEAM = "MLLM messages"
+_DEFECT = "multimodal models do not see tool calls and which results answer them"
 _REMOVE_WHEN = "no supported release drops tool_calls there: from 0.4.0 on the host keeps them (#608)"
 
 Messages = list[dict[str, Any]]
@@ -46,42 +47,54 @@ def responses_build_mllm_message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.models import mllm
-
-    return _builder_patches(mllm) if hasattr(mllm, BUILDER) else _loop_patches(mllm)
+    return _builder_patches() if _has_builder() else _loop_patches()
 
 
-def _builder_patches(mllm: ModuleType) -> list[SymbolPatch]:
+def _has_builder() -> bool:
+    try:
+        from vllm_mlx.models import mllm
+    except Exception:  # noqa: BLE001 - then the one patch for it says what is wrong
+        return True
+    return hasattr(mllm, BUILDER)
+
+
+def _builder_patches() -> list[SymbolPatch]:
     def build(messages: Messages) -> Messages:
+        from vllm_mlx.models import mllm
+
         built: Messages = getattr(mllm, BUILDER)(messages, all_image_urls=[], video_frame_counts={})
         return built
 
     return [
         SymbolPatch(
             seam=_SEAM,
-            owner=mllm,
+            owner=MODULE,
             name=BUILDER,
             parameters=("messages", "all_image_urls", "video_frame_counts"),
             replace=keep_tool_exchange,
             remove_when=_REMOVE_WHEN,
             not_needed=partial(_why_not_needed, build),
+            defect=_DEFECT,
         )
     ]
 
 
-def _loop_patches(mllm: ModuleType) -> list[SymbolPatch]:
-    from mlx_vlm import prompt_utils
-
+def _loop_patches() -> list[SymbolPatch]:
     def loop_patch(seam: str, name: str) -> SymbolPatch:
-        loop = partial(_messages_of_chat, getattr(mllm.MLXMultimodalLM, name))
+        def loop(messages: Messages) -> Messages:
+            from vllm_mlx.models import mllm
+
+            return _messages_of_chat(getattr(mllm.MLXMultimodalLM, name), messages)
+
         return SymbolPatch(
             seam=seam,
-            owner=mllm.MLXMultimodalLM,
+            owner=f"{MODULE}:MLXMultimodalLM",
             name=name,
             parameters=("self", "messages"),
             replace=give_stand_ins,
             remove_when=_REMOVE_WHEN,
             not_needed=partial(_why_not_needed, loop),
+            defect=_DEFECT,
         )
 
     return [
@@ -90,11 +103,12 @@ def _loop_patches(mllm: ModuleType) -> list[SymbolPatch]:
         # Does nothing where there are no stand-ins, so nobody needs to ask.
         SymbolPatch(
             seam=f"{_SEAM}, rendered",
-            owner=prompt_utils,
+            owner="mlx_vlm.prompt_utils",
             name="get_chat_template",
             parameters=("processor", "messages", "add_generation_prompt"),
             replace=take_stand_ins_back,
             remove_when=_REMOVE_WHEN,
+            defect=_DEFECT,
         ),
     ]
 

@@ -19,6 +19,7 @@ from responses_plugin.patching import SymbolPatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+MODEL_CLASS = "vllm_mlx.models.mllm:MLXMultimodalLM"
 TRANSLATE = "_translate_messages_for_native_video"
 PREPARE = "_prepare_native_video_inputs"
 
@@ -27,13 +28,11 @@ Messages = list[dict[str, Any]]
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.models import mllm
-
-    model_class = mllm.MLXMultimodalLM
-
     def translate(messages: Messages) -> Messages:
+        from vllm_mlx.models import mllm
+
         # Text alone is translated without the model, so any object does for self.
-        translated: Messages = getattr(model_class, TRANSLATE)(
+        translated: Messages = getattr(mllm.MLXMultimodalLM, TRANSLATE)(
             SimpleNamespace(), messages, mllm.DEFAULT_FPS, mllm.MAX_FRAMES
         )
         return translated
@@ -42,30 +41,36 @@ def responses_host_patches() -> list[SymbolPatch]:
         return "host keeps tool_calls and tool_call_id" if keeps_tool_exchange(translate) else None
 
     def arguments_not_needed() -> str | None:
-        # What the function does with them takes a model to find out, so its signature has to do.
-        takes_them = "chat_template_kwargs" in inspect.signature(getattr(model_class, PREPARE)).parameters
+        from vllm_mlx.models.mllm import MLXMultimodalLM
+
+        # What the function does with them cannot be tried: all it does is behind an import of mlx_vlm.video_generate,
+        # which today's mlx-vlm has not. So its signature has to do. A host that takes them in another way is patched
+        # without harm: what it says to the template itself wins.
+        takes_them = "chat_template_kwargs" in inspect.signature(getattr(MLXMultimodalLM, PREPARE)).parameters
         return "host takes template arguments there" if takes_them else None
 
     def template_arguments(seam: str, name: str, replace: Callable[..., Any]) -> SymbolPatch:
         return SymbolPatch(
             seam=f"native video, template arguments{seam}",
-            owner=model_class,
+            owner=MODEL_CLASS,
             name=name,
             parameters=("self", "messages"),
             replace=replace,
             remove_when="the host's native video route takes enable_thinking and chat_template_kwargs",
             not_needed=arguments_not_needed,
+            defect="on the native video route enable_thinking and chat_template_kwargs do not reach the template",
         )
 
     return [
         SymbolPatch(
             seam="native video, messages",
-            owner=model_class,
+            owner=MODEL_CLASS,
             name=TRANSLATE,
             parameters=("self", "messages", "video_fps", "video_max_frames"),
             replace=keep_tool_exchange,
             remove_when="the host's native video route keeps tool_calls and tool_call_id",
             not_needed=translation_not_needed,
+            defect="on the native video route the model does not see tool calls and which results answer them",
         ),
         template_arguments("", "chat", note_template_arguments),
         template_arguments(", streamed", "stream_chat", note_template_arguments),

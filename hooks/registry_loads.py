@@ -6,6 +6,10 @@ there on, and until the server is restarted every request for it waits in vain. 
 another is no better off: when it is cancelled, so is the future that all the others wait for.
 
 With this patch a request that is cancelled stops waiting and nothing else. The model is there for the next one.
+
+Nothing is tried at start-up, so it is taken also on a host that does not need it. A trial would take an event loop in a
+thread of its own and a manager with a configuration, made of private parts that differ by release and would keep the
+patch off where they change, while the patch itself needs no more than ``acquire``, and one shield more does no harm.
 """
 
 from __future__ import annotations
@@ -29,16 +33,15 @@ _returning: set[asyncio.Future[None]] = set()
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.model_registry import ModelManager
-
     return [
         SymbolPatch(
             seam="loading of registered models",
-            owner=ModelManager,
+            owner="vllm_mlx.model_registry:ModelManager",
             name="acquire",
             parameters=("self", "model_name"),
             replace=undisturbed,
             remove_when="ModelManager.acquire can be cancelled without leaving a load behind that never ends",
+            defect="a client that goes away while a registered model is loading leaves it loading for ever",
         )
     ]
 

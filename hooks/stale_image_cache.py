@@ -26,17 +26,16 @@ FetchCache = Callable[..., tuple[list[Any] | None, bool]]
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.mllm_cache import MLLMPrefixCacheManager
-
     return [
         SymbolPatch(
             seam="MLLM image cache",
-            owner=MLLMPrefixCacheManager,
+            owner="vllm_mlx.mllm_cache:MLLMPrefixCacheManager",
             name="fetch_cache",
             parameters=("self", "images", "prompt"),
             replace=without_kv_cache,
             remove_when="MLXMultimodalLM.stream_chat no longer prefills into the cache that fetch_cache returned",
-            not_needed=lambda: _hands_out_nothing(MLLMPrefixCacheManager),
+            not_needed=_hands_out_nothing,
+            defect="on the simple engine a repeated request with images fails, or is answered from two copies of its prompt",
         )
     ]
 
@@ -52,9 +51,11 @@ def without_kv_cache(original: FetchCache) -> FetchCache:
     return fetch_cache
 
 
-def _hands_out_nothing(manager_class: Callable[..., Any]) -> str | None:
+def _hands_out_nothing() -> str | None:
     """The reason to leave the host alone: it does not return what it stored."""
-    manager = manager_class(max_entries=1)
+    from vllm_mlx.mllm_cache import MLLMPrefixCacheManager
+
+    manager = MLLMPrefixCacheManager(max_entries=1)
     manager.store_cache(["image"], "prompt", [object()], 1)
     stored, _ = manager.fetch_cache(["image"], "prompt")
     return "host no longer hands out the KV cache of an earlier request" if stored is None else None

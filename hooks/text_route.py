@@ -28,21 +28,22 @@ BUILD = "build_text_model"
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx import text_model_from_vlm
-
     def not_needed() -> str | None:
+        from vllm_mlx import text_model_from_vlm
+
         builds_it = _builds_for_any_architecture(getattr(text_model_from_vlm, BUILD))
         return None if builds_it else "host builds text models for architectures that it knows"
 
     return [
         SymbolPatch(
             seam="text model of a multimodal model",
-            owner=text_model_from_vlm,
+            owner="vllm_mlx.text_model_from_vlm",
             name=BUILD,
             parameters=("vlm_model", "model_path"),
             replace=none_that_cannot_run,
             remove_when="no supported release builds a text model for every architecture; from 0.6.0 on the host asks",
             not_needed=not_needed,
+            defect="on the simple engine some multimodal models fail at every request without media",
         )
     ]
 

@@ -26,9 +26,9 @@ Extracted = tuple[list[dict[str, Any]], list[Any], list[Any], list[Any]]
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.engine import batched
-
     def not_needed() -> str | None:
+        from vllm_mlx.engine import batched
+
         content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]
         call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
         exchange = [
@@ -42,12 +42,13 @@ def responses_host_patches() -> list[SymbolPatch]:
         SymbolPatch(
             seam="batched images of tool messages",
             # The engine's own name for it: others get their messages from the same function.
-            owner=batched,
+            owner="vllm_mlx.engine.batched",
             name=EXTRACT,
             parameters=("messages", "preserve_native_format"),
             replace=find_all_media,
             remove_when="BatchedEngine collects the payloads of every message that it renders",
             not_needed=not_needed,
+            defect="on the batched engine the images of tool messages do not reach the model",
         )
     ]
 

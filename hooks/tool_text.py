@@ -40,6 +40,7 @@ def responses_host_patches(host: Any) -> list[SymbolPatch]:
             replace=flatten_tool_messages,
             remove_when="extract_multimodal_content makes text of the parts of tool messages, as of all others",
             not_needed=not_needed,
+            defect="text engines get a tool message that was sent as parts as Python objects",
         )
     ]
 

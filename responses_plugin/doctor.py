@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from responses_plugin.lowering.template import RULES, matters, refused
+from responses_plugin.patching import SeamStatus, unmended_defects
 from responses_plugin.runtime import describe_plugins
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def format_text(diagnosis: Diagnosis) -> str:
         _section("Seams", [(state.seam, str(state)) for state in diagnosis.seams]),
         _section("Hooks", [(hook, ", ".join(names) or "-") for hook, names in diagnosis.hooks.items()]),
         _section(f"Chat template of {diagnosis.model}", _template_rows(diagnosis.template)),
-        f"Serving would fail:\n{diagnosis.problem}" if diagnosis.problem else "Serving would work.",
+        _verdict(diagnosis),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -60,8 +61,19 @@ def format_json(diagnosis: Diagnosis) -> str:
     )
 
 
+def _verdict(diagnosis: Diagnosis) -> str:
+    if diagnosis.problem:
+        return f"Serving would fail:\n{diagnosis.problem}"
+    if defects := unmended_defects(diagnosis.seams):
+        listed = "\n".join(f"{_INDENT}{defect}" for defect in defects)
+        return f"Serving would work. What may go wrong, unless this host has mended it by itself:\n{listed}"
+    return "Serving would work."
+
+
 def _seam_as_json(state: SeamState) -> dict[str, str]:
     known = {"reason": state.reason, "expected": state.expected, "found": state.found}
+    if state.status is SeamStatus.NOT_MENDED:
+        known["defect"] = state.defect
     return {"seam": state.seam, "state": state.status.value} | {name: text for name, text in known.items() if text}
 
 

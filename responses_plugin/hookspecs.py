@@ -51,7 +51,7 @@ def responses_host_patches(host: Any) -> Iterable[HostPatch]:
     """Return the patches this plugin needs in the host.
 
     ``host`` is :class:`responses_plugin.hooks.host.Host`. All patches of all plugins are checked before any is
-    applied; all are applied or none.
+    applied; all are applied or none, apart from those that only mend a defect of the host and do not fit.
     """
     raise NotImplementedError
 

@@ -5,20 +5,25 @@ looks at every place before it touches any, applies all of its patches or none, 
 that does not fit is a :class:`HostMismatch`, whose text says what to do; it is never patched in part, and never left
 alone in silence.
 
+Patches that only mend a defect of the host are another matter: a later host that has changed there may have mended it
+itself, and serves in any case as it does without us. Where one of them does not fit, the defect is left as it is, with
+all of its places, and the state of each says so.
+
 Nothing here knows the host: owners, apps and versions are passed in.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -37,25 +42,31 @@ class SeamStatus(Enum):
 
     TAKEN = "taken"
     NOT_NEEDED = "not needed"
+    NOT_MENDED = "not mended"
     DOES_NOT_FIT = "does not fit"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeamState:
-    """One seam as it was found. ``reason`` belongs to *not needed*, ``expected`` and ``found`` to *does not fit*."""
+    """One seam as it was found.
+
+    ``reason`` belongs to *not needed*, ``expected`` and ``found`` to *does not fit* and *not mended*. ``defect`` is that
+    of the patch, and empty for a seam that serving needs.
+    """
 
     seam: str
     status: SeamStatus
     reason: str = ""
     expected: str = ""
     found: str = ""
+    defect: str = ""
 
     def __str__(self) -> str:
-        """``taken``, ``not needed: …`` or ``does not fit: expected …, found …``."""
+        """``taken``, ``not needed: …``, ``does not fit: expected …, found …`` or the same as ``not mended: …``."""
         if self.status is SeamStatus.NOT_NEEDED:
             return f"not needed: {self.reason}"
-        if self.status is SeamStatus.DOES_NOT_FIT:
-            return f"does not fit: expected {self.expected}, found {self.found}"
+        if self.status in (SeamStatus.NOT_MENDED, SeamStatus.DOES_NOT_FIT):
+            return f"{self.status.value}: expected {self.expected}, found {self.found}"
         return "taken"
 
 
@@ -105,35 +116,60 @@ class SymbolPatch:
     """
 
     seam: str
-    owner: ModuleType | type
+    #: The module or class, or where it can be imported from: ``"package.module"`` or ``"package.module:Class"``. One
+    #: that is not there is then a place that does not fit, like any other.
+    owner: ModuleType | type | str
     name: str
     #: The parameters that the original must take. Positional ones stand in this order at the start of its signature
     #: (``self`` and ``cls`` included), keyword-only ones anywhere. More are fine when they are optional.
     parameters: tuple[str, ...]
     replace: Callable[[Callable[..., Any]], Callable[..., Any]]
     remove_when: str
-    #: Why this host needs no patch, or ``None`` when it does. Asked only when the symbol fits.
+    #: Why this host needs no patch, or ``None`` when it does. Asked also when the symbol does not fit: the host may do
+    #: the right thing in another way.
     not_needed: Callable[[], str | None] | None = None
+    #: The defect of the host that is mended here, as an operator reads it: what goes wrong without the patch. Empty when
+    #: the plugin itself needs the patch. Patches of one defect say the same and are applied together or not at all.
+    defect: str = ""
 
     def inspect(self) -> SeamState:
-        expected = f"{self._path}({', '.join(self.parameters)})"
+        state = _fit(self.seam, self.not_needed)
+        if state.status is not SeamStatus.NOT_NEEDED and (found := self._misfit()) is not None:
+            state = _misfit(self.seam, f"{self._path}({', '.join(self.parameters)})", found)
+        if self.defect and state.status is SeamStatus.DOES_NOT_FIT:
+            state = replace(state, status=SeamStatus.NOT_MENDED)
+        return replace(state, defect=self.defect)
+
+    def find_owner(self) -> ModuleType | type:
+        """The module or class itself. Raises ``ImportError`` or ``AttributeError`` where it is not to be found."""
+        if not isinstance(self.owner, str):
+            return self.owner
+        module_name, _, class_name = self.owner.partition(":")
+        module = importlib.import_module(module_name)
+        return cast("type", getattr(module, class_name)) if class_name else module
+
+    def _misfit(self) -> str | None:
+        """What was found in place of the symbol; ``None`` where it fits."""
         try:
-            declared = inspect.getattr_static(self.owner, self.name)
+            owner = self.find_owner()
+        except Exception as error:  # noqa: BLE001 - whatever the host's module fails with
+            return f"{type(error).__name__}: {error}"
+        try:
+            declared = inspect.getattr_static(owner, self.name)
         except AttributeError:
-            return _misfit(self.seam, expected, "no such name")
+            return "no such name"
         function = _unwrap_descriptor(declared)
         if not callable(function):
-            return _misfit(self.seam, expected, f"a {type(function).__name__}")
+            return f"a {type(function).__name__}"
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):
-            return _misfit(self.seam, expected, "a callable without a readable signature")
-        if not accepts(signature, self.parameters):
-            return _misfit(self.seam, expected, f"{self._path}{signature}")
-        return _fit(self.seam, self.not_needed)
+            return "a callable without a readable signature"
+        return None if accepts(signature, self.parameters) else f"{self._path}{signature}"
 
     def apply(self) -> Revert:
-        declared = inspect.getattr_static(self.owner, self.name)
+        owner = self.find_owner()
+        declared = inspect.getattr_static(owner, self.name)
         original = _unwrap_descriptor(declared)
         replacement: Any = self.replace(original)
         if replacement is not original and getattr(replacement, "__wrapped__", None) is not original:
@@ -141,21 +177,23 @@ class SymbolPatch:
         if isinstance(declared, staticmethod | classmethod):
             replacement = type(declared)(replacement)
         # An inherited method is restored by removing ours, not by writing a copy into the subclass.
-        before = vars(self.owner).get(self.name, _ABSENT)
-        setattr(self.owner, self.name, replacement)
+        before = vars(owner).get(self.name, _ABSENT)
+        setattr(owner, self.name, replacement)
 
         def revert() -> None:
-            if vars(self.owner).get(self.name, _ABSENT) is not replacement:
+            if vars(owner).get(self.name, _ABSENT) is not replacement:
                 logger.warning("%s was replaced by someone else after us; restoring the host's own", self._path)
             if before is _ABSENT:
-                delattr(self.owner, self.name)
+                delattr(owner, self.name)
             else:
-                setattr(self.owner, self.name, before)
+                setattr(owner, self.name, before)
 
         return revert
 
     @property
     def _path(self) -> str:
+        if isinstance(self.owner, str):
+            return f"{self.owner.replace(':', '.')}.{self.name}"
         if isinstance(self.owner, ModuleType):
             return f"{self.owner.__name__}.{self.name}"
         return f"{self.owner.__module__}.{self.owner.__qualname__}.{self.name}"
@@ -281,12 +319,13 @@ class PatchSet:
         """The state of every seam in order: as found now, or as found by :meth:`apply` while applied."""
         if self._applied is not None:
             return list(self._applied[0])
-        return [patch.inspect() for patch in self.patches]
+        return _whole_defects([patch.inspect() for patch in self.patches])
 
     def apply(self) -> None:
-        """Apply all patches that are needed; does nothing when they are applied already.
+        """Apply all patches that are needed and fit; does nothing when they are applied already.
 
-        Raises :class:`HostMismatch`, with the host as it was, when one does not fit or cannot be applied.
+        Raises :class:`HostMismatch`, with the host as it was, when one that serving needs does not fit, or when any
+        cannot be applied although it does.
         """
         if self._applied is not None:
             return
@@ -315,6 +354,15 @@ class PatchSet:
         _revert_all(reverts)
 
 
+def unmended_defects(states: Iterable[SeamState]) -> dict[str, list[SeamState]]:
+    """The defects that are left as they are on this host, each with its places."""
+    defects: dict[str, list[SeamState]] = {}
+    for state in states:
+        if state.status is SeamStatus.NOT_MENDED:
+            defects.setdefault(state.defect, []).append(state)
+    return defects
+
+
 def accepts(signature: inspect.Signature, parameters: Sequence[str]) -> bool:
     """Whether a function can be called with exactly ``parameters``, its positional ones in that order."""
     declared = signature.parameters.values()
@@ -323,6 +371,22 @@ def accepts(signature: inspect.Signature, parameters: Sequence[str]) -> bool:
     required = {p.name for p in declared if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     expected_positional = [name for name in parameters if name not in keyword_only]
     return positional[: len(expected_positional)] == expected_positional and required <= set(parameters)
+
+
+def _whole_defects(states: Sequence[SeamState]) -> list[SeamState]:
+    """A defect is mended in all of its places or in none: half of a patch may do worse than the host alone."""
+    misfits = {state.defect: state.seam for state in states if state.status is SeamStatus.NOT_MENDED}
+    return [
+        replace(
+            state,
+            status=SeamStatus.NOT_MENDED,
+            expected=f"{misfits[state.defect]!r} to fit as well",
+            found="that it does not",
+        )
+        if state.status is SeamStatus.TAKEN and state.defect in misfits
+        else state
+        for state in states
+    ]
 
 
 def _fit(seam: str, not_needed: Callable[[], str | None] | None) -> SeamState:

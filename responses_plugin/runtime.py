@@ -11,7 +11,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import responses_plugin
-from responses_plugin.patching import PatchSet, SeamStatus
+from responses_plugin.patching import PatchSet, SeamStatus, unmended_defects
 from responses_plugin.plugins import BUILTIN_PLUGINS, Plugins, load_plugins
 from responses_plugin.settings import Settings
 
@@ -42,6 +42,8 @@ def enable(options: Settings | Namespace | None = None) -> None:
     if settings.trace_hooks:
         plugins.trace(logging.getLogger("responses_plugin.trace").info)
     logger.info("%s", describe_start(patches.host_version, patches.states(), plugins.names()))
+    if unmended := describe_unmended(patches.host_version, patches.states()):
+        logger.warning("%s", unmended)
 
 
 def disable() -> None:
@@ -100,6 +102,22 @@ def describe_start(host_version: str, states: Sequence[SeamState], plugin_names:
         f"responses plugin {responses_plugin.__version__} on vllm-mlx {host_version}: "
         f"took {', '.join(taken) or 'nothing'}; not needed: {', '.join(not_needed) or 'none'}; "
         f"plugins: {', '.join(describe_plugins(plugin_names))}"
+    )
+
+
+def describe_unmended(host_version: str, states: Sequence[SeamState]) -> str:
+    """The warning of a server whose host has changed where we mend its defects; empty when it has not."""
+    defects = [
+        "\n".join([f"  {defect}", *(f"    {state.seam}: {state}" for state in places)])
+        for defect, places in unmended_defects(states).items()
+    ]
+    if not defects:
+        return ""
+    listed = "\n".join(defects)
+    return (
+        f"vllm-mlx {host_version} has changed where the responses plugin mends defects of it. The server starts without "
+        f"these patches. What may go wrong, unless this release has mended it by itself:\n{listed}\n"
+        "Upgrade the plugin (pip install --upgrade vllm-mlx-responses); docs/compatibility.md says more."
     )
 
 

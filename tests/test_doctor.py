@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from responses_plugin.diagnosis import Diagnosis
 from responses_plugin.doctor import format_json, format_text
@@ -31,6 +32,26 @@ BAD = Diagnosis(
         )
     ],
     problem="vllm-mlx 9.0.0 does not fit the responses plugin",
+)
+UNMENDED = replace(
+    GOOD,
+    seams=[
+        SeamState(seam="POST /v1/responses", status=SeamStatus.TAKEN),
+        SeamState(
+            seam="images",
+            status=SeamStatus.NOT_MENDED,
+            expected="a.b(c)",
+            found="no such name",
+            defect="images get lost",
+        ),
+        SeamState(
+            seam="images, too",
+            status=SeamStatus.NOT_MENDED,
+            expected="'images' to fit as well",
+            found="that it does not",
+            defect="images get lost",
+        ),
+    ],
 )
 
 
@@ -61,6 +82,25 @@ def test_a_bad_report_says_what_does_not_fit_and_why_serving_would_fail():
     text = format_text(BAD)
     assert "chat  does not fit: expected server.chat(request), found server.chat(body)" in text
     assert text.endswith("Serving would fail:\nvllm-mlx 9.0.0 does not fit the responses plugin")
+
+
+def test_defects_that_stay_are_told_and_are_no_failure():
+    """Beside its seam what does not fit, and at the end what that means: each defect once."""
+    text = format_text(UNMENDED)
+    assert "  images              not mended: expected a.b(c), found no such name\n" in text
+    assert "  images, too         not mended: expected 'images' to fit as well, found that it does not\n" in text
+    assert text.endswith(
+        "Serving would work. What may go wrong, unless this host has mended it by itself:\n  images get lost"
+    )
+    report = json.loads(format_json(UNMENDED))
+    assert report["ok"] is True
+    assert report["seams"][1] == {
+        "seam": "images",
+        "state": "not mended",
+        "expected": "a.b(c)",
+        "found": "no such name",
+        "defect": "images get lost",
+    }
 
 
 def test_an_empty_report_is_readable():

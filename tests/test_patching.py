@@ -293,6 +293,110 @@ def test_a_probe_that_fails_is_a_misfit(module):
     assert state.found == "KeyError: 'messages'"
 
 
+def test_a_host_that_does_right_in_another_way_needs_no_patch(module):
+    """The probe is asked also where the symbol is gone: its answer counts, and its failure does not."""
+
+    def probe():
+        raise KeyError("messages")
+
+    right, unknown = PatchSet(
+        "1.0",
+        [
+            symbol_patch(module, "gone", not_needed=lambda: "host greets everyone"),
+            symbol_patch(module, "lost", not_needed=probe),
+        ],
+    ).states()
+    assert str(right) == "not needed: host greets everyone"
+    assert str(unknown) == "does not fit: expected stand_in.server.lost(name), found no such name"
+
+
+# --- Defects of the host ---------------------------------------------------------------------------------------------
+
+
+def fail():
+    raise KeyError("messages")
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"name": "gone"}, "no such name"),
+        ({"name": "limit"}, "a int"),
+        ({"parameters": ("title",)}, "stand_in.server.greet(name, greeting='hello')"),
+        ({"not_needed": fail}, "KeyError: 'messages'"),
+        ({"owner": "responses_plugin.no_such_module"}, "ModuleNotFoundError: No module named"),
+        (
+            {"owner": "responses_plugin.patching:NoSuchClass"},
+            "AttributeError: module 'responses_plugin.patching' has no",
+        ),
+    ],
+    ids=["gone", "something else", "another signature", "another behaviour", "no module", "no class"],
+)
+def test_a_defect_that_cannot_be_mended_keeps_nothing_from_working(module, options, found):
+    """What the plugin needs is patched all the same; the same place keeps all of it off when the plugin needs it."""
+    patch = {"owner": module, "defect": "nobody is greeted", **options}
+    patches = PatchSet("1.0", [symbol_patch(Engine, "chat", ("self", "messages")), symbol_patch(**patch)])
+    patches.apply()
+    try:
+        assert Engine().chat("hi") == "CHAT HI"
+        assert module.greet("you") == "hello you"
+        needed, mending = patches.states()
+    finally:
+        patches.revert()
+    assert needed.status is SeamStatus.TAKEN
+    assert (mending.status, mending.defect) == (SeamStatus.NOT_MENDED, "nobody is greeted")
+    assert mending.found.startswith(found)
+    assert str(mending).startswith("not mended: expected ")
+    with pytest.raises(HostMismatch, match="does not fit"):
+        PatchSet("1.0", [symbol_patch(**{**patch, "defect": ""})]).apply()
+
+
+def test_a_defect_is_mended_in_all_of_its_places_or_in_none(module):
+    """Half of a patch may do worse than the host; a place that needs none says so still, and others are patched."""
+    original = module.greet
+    patches = PatchSet(
+        "1.0",
+        [
+            symbol_patch(module, defect="nobody is greeted"),
+            symbol_patch(module, "gone", defect="nobody is greeted"),
+            symbol_patch(module, "limit", defect="nobody is greeted", not_needed=lambda: "there is none"),
+            symbol_patch(Engine, "chat", ("self", "messages"), defect="chats are quiet"),
+        ],
+    )
+    patches.apply()
+    try:
+        assert module.greet is original
+        assert Engine().chat("hi") == "CHAT HI"
+        assert [str(state) for state in patches.states()] == [
+            "not mended: expected 'seam of gone' to fit as well, found that it does not",
+            "not mended: expected stand_in.server.gone(name), found no such name",
+            "not needed: there is none",
+            "taken",
+        ]
+    finally:
+        patches.revert()
+
+
+def test_what_the_plugin_needs_is_named_alone(module):
+    """A defect that cannot be mended is not what keeps the server from starting."""
+    patches = PatchSet("1.0", [symbol_patch(module, "gone"), symbol_patch(module, "lost", defect="x")])
+    with pytest.raises(HostMismatch) as caught:
+        patches.apply()
+    assert [misfit.seam for misfit in caught.value.misfits] == ["seam of gone"]
+
+
+def test_an_owner_can_be_named():
+    """It is imported when it is looked at; the patch is the same as with the owner itself."""
+    before = dict(vars(Engine))
+    patches = PatchSet("1.0", [symbol_patch(f"{__name__}:Engine", "chat", ("self", "messages"))])
+    patches.apply()
+    assert Engine().chat("hi") == "CHAT HI"
+    patches.revert()
+    assert dict(vars(Engine)) == before
+    (state,) = PatchSet("1.0", [symbol_patch(f"{__name__}:Engine", "talk", ("self",))]).states()
+    assert state.expected == f"{__name__}.Engine.talk(self)"
+
+
 def test_states_do_not_change_by_being_applied(module):
     """While applied, the states are those found before: a probe would otherwise meet the patch instead of the host."""
     patches = PatchSet(

@@ -161,3 +161,30 @@ def test_hooks_are_traced_on_request(plugins, caplog, trace):
         for write in plugins.traces:
             write("responses_completed [hook]")
     assert [record.name for record in caplog.records] == ["responses_plugin.trace"] * trace
+
+
+def test_a_defect_that_cannot_be_mended_is_one_warning(plugins, module, caplog):
+    """The server starts; the log names the seams that do not fit, all of them at once, and what they mean."""
+    plugins.patches = lambda host: [
+        answer_patch(module),
+        answer_patch(module, "question", defect="questions get lost"),
+        answer_patch(module, "doubt", defect="questions get lost"),
+        answer_patch(module, "reply", defect="replies get lost"),
+    ]
+    with caplog.at_level(logging.WARNING):
+        responses_plugin.enable()
+    assert module.answer("?") == "plugin over host"
+    [record] = caplog.records
+    message = record.getMessage()
+    assert message.startswith("vllm-mlx 0.9.0 has changed")
+    assert message.count("questions get lost") == 1
+    assert "replies get lost" in message
+    for name in ("question", "doubt", "reply"):
+        assert f"the {name}: not mended: expected stand_in.server.{name}(request), found no such name" in message
+
+
+def test_a_start_on_a_host_that_fits_is_no_warning(plugins, caplog):
+    """Nor is one that needs less."""
+    with caplog.at_level(logging.WARNING):
+        responses_plugin.enable()
+    assert not caplog.records

@@ -40,8 +40,8 @@ def changes(before: dict[Any, Any], after: dict[Any, Any]) -> set[Any]:
 @pytest.fixture(autouse=True)
 def _as_it_was():
     """The host before the first test is the host after each."""
-    # Finding the patches may import more of the host.
-    runtime.collect_patches(runtime.make_host(runtime.Settings(), runtime.installed_plugins()))
+    # Looking at the places of the patches may import more of the host.
+    runtime.collect_patches(runtime.make_host(runtime.Settings(), runtime.installed_plugins())).states()
     before = photograph()
     yield
     responses_plugin.disable()

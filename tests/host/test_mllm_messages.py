@@ -177,7 +177,7 @@ def test_seams_are_taken_where_the_exchange_is_lost(stream: bool) -> None:
 @contract
 def test_reverting_restores_the_host_exactly() -> None:
     """The very functions that were there are there again."""
-    places = [(patch.owner, patch.name) for patch in responses_host_patches()]
+    places = [(patch.find_owner(), patch.name) for patch in responses_host_patches()]
     before = [inspect.getattr_static(*place) for place in places]
     patches = PatchSet("under test", responses_host_patches())
     patches.apply()
