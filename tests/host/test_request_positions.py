@@ -9,14 +9,17 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from vllm_mlx import mllm_batch_generator
 from vllm_mlx.engine.batched import BatchedEngine
 from vllm_mlx.mllm_batch_generator import MLLMBatchGenerator
 
 from responses_plugin.hooks import batched_prefix_cache
 from responses_plugin.hooks.request_positions import (
+    DRAFTING,
     PREFILL_MEDIA,
     PREFILL_TEXT,
     STEP,
+    draft_with_own_positions,
     responses_host_patches,
     start_afresh,
     use_own_positions,
@@ -88,8 +91,10 @@ class Generator:
         if hasattr(self.language_model, "_rope_deltas"):
             assert self.language_model._position_ids is None, "nothing of another request is left"
             assert self.language_model._rope_deltas.tolist() == [[0]]
-            self.language_model._rope_deltas = mx.array([[request.delta]])
+            self.language_model._rope_deltas = mx.array([[-3 if request.delta is None else request.delta]])
             self.language_model._position_ids = "its own"
+        if request.delta is None:
+            raise ValueError("no such image")
         return f"logits of {request.name}"
 
     @use_own_positions
@@ -99,7 +104,7 @@ class Generator:
         return f"tokens{extra}"
 
 
-def request(name: str, delta: int) -> SimpleNamespace:
+def request(name: str, delta: int | None) -> SimpleNamespace:
     return SimpleNamespace(name=name, delta=delta)
 
 
@@ -131,8 +136,25 @@ def test_between_prompts_and_steps_the_model_counts_text() -> None:
     assert generator.language_model._position_ids is None
 
 
-def test_a_generator_with_steps_of_its_own_goes_on_as_ever() -> None:
-    """The host replaces them for models that draft tokens; they find what the prompt left behind."""
+def test_a_prompt_that_fails_leaves_nothing_behind() -> None:
+    """Whatever it had made the model remember when it failed."""
+    generator = Generator(Memory())
+    with pytest.raises(ValueError, match="no such image"):
+        generator.prefill(request("broken", None), [])
+    assert generator.language_model._rope_deltas.tolist() == [[0]]
+    assert generator.language_model._position_ids is None
+
+
+def test_a_step_that_outlives_the_patches_is_the_hosts_own() -> None:
+    """An engine that goes on after ``disable()`` has prompts that tell the model alone, and keeps what they told."""
+    memory = Memory()
+    generator = Generator(memory)
+    assert step(generator, request("later", -5)) == [[-7]]
+    assert memory._rope_deltas.tolist() == [[-7]]
+
+
+def test_steps_for_drafts_that_were_there_before_go_on_as_ever() -> None:
+    """They find what the prompt left behind."""
     generator = Generator(Memory())
     vars(generator)["_step"] = lambda *args: None
     generator.prefill(request("picture", -5), [])
@@ -158,6 +180,78 @@ def test_models_without_such_positions_are_left_alone() -> None:
     assert generator.steps == [None]
 
 
+class DraftingModel(Memory):
+    """A language model with a head for drafts, which notes what it remembers whenever it is asked."""
+
+    TOKENS = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Any] = []
+
+    def __call__(self, tokens: Any, cache: Any = None, **options: Any) -> tuple[Any, Any]:
+        self.asked.append(self._rope_deltas.tolist())
+        return mx.zeros((*tokens.shape, self.TOKENS)), mx.zeros((*tokens.shape, 1))
+
+    def mtp_forward(self, hidden: Any, tokens: Any, mtp_cache: Any = None) -> Any:
+        return mx.zeros((*tokens.shape, self.TOKENS))
+
+
+class DraftingGenerator(Generator):
+    """With what the host's steps for drafts need."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.prefix_cache = None
+        self.stop_tokens: set[int] = set()
+
+    def sampler(self, logprobs: Any) -> Any:
+        return mx.argmax(logprobs, axis=-1)
+
+    def _next(self) -> list[Any]:
+        return []
+
+    @use_own_positions
+    def _step(self, input_tokens: Any, cache: Any, *options: Any) -> Any:
+        logits, _ = self.language_model(input_tokens, cache)
+        return self.sampler(logits[:, -1, :]), list(logits[:, -1, :])
+
+
+class DraftedBatch:
+    """A batch as far as the host's steps for drafts look at it."""
+
+    def __init__(self, *requests: Any) -> None:
+        self.requests = list(requests)
+        self.uids = [id(request) for request in requests]
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+
+def test_the_hosts_steps_for_drafts_ask_with_each_requests_own_number() -> None:
+    """Alone, in a batch, which some releases draft for and others do not, and when the batch has shrunk again."""
+    model = DraftingModel()
+    generator = DraftingGenerator(model)
+    draft_with_own_positions(mllm_batch_generator.install_mtp_mllm)(generator, model, num_draft_tokens=1)
+    picture, text = request("picture", -5), request("text", 0)
+
+    def drafted(*requests: Any) -> list[Any]:
+        generator.active_batch = DraftedBatch(*requests)
+        model.asked.clear()
+        generator._step(mx.zeros((len(requests), 1), dtype=mx.int32), [], None, None, None)
+        assert model.asked, "the step asked the model"
+        assert model._rope_deltas.tolist() == [[0]], "nothing is left for prompts that are prefilled in between"
+        return model.asked
+
+    generator.prefill(picture, [])
+    alone = drafted(picture)
+    assert len(alone) > 1, "a draft was verified"
+    assert all(deltas == [[-5]] for deltas in alone)
+    generator.prefill(text, [])
+    assert all(deltas == [[-5], [0]] for deltas in drafted(picture, text))
+    assert all(deltas == [[-5]] for deltas in drafted(picture))
+
+
 def test_all_seams_are_in_one_state() -> None:
     """A host passes the positions everywhere, or nowhere."""
     assert len({patch.inspect().status for patch in responses_host_patches()}) == 1
@@ -166,9 +260,12 @@ def test_all_seams_are_in_one_state() -> None:
 
 def test_reverting_restores_the_host_exactly() -> None:
     """The very functions that were there are there again."""
-    names = (PREFILL_TEXT, PREFILL_MEDIA, STEP)
-    before = [inspect.getattr_static(MLLMBatchGenerator, name) for name in names]
+    places = [
+        *((MLLMBatchGenerator, name) for name in (PREFILL_TEXT, PREFILL_MEDIA, STEP)),
+        (mllm_batch_generator, DRAFTING),
+    ]
+    before = [inspect.getattr_static(*place) for place in places]
     patches = PatchSet("under test", responses_host_patches())
     patches.apply()
     patches.revert()
-    assert [inspect.getattr_static(MLLMBatchGenerator, name) for name in names] == before
+    assert [inspect.getattr_static(*place) for place in places] == before
