@@ -137,8 +137,10 @@ class Generation:
         except (TypeError, ValueError):
             return 0
 
-    def whole(self, *, truncated: bool) -> WholeAnswer:
-        """What the host makes of the text so far. Raises :class:`RequestError` for JSON that is not what was asked for."""
+    def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer:
+        """What the host makes of the text so far. Raises :class:`RequestError` for an answer that has ended and is not
+        the JSON that was asked for.
+        """
         if self.structured:
             reasoning, text, _ = self._parse(self.request)
             text = checked_json(text or "".join(self.pieces), self.request.response_format)
@@ -148,7 +150,7 @@ class Generation:
         reasoning, content, _ = self._parse(content_only)
         _, text, calls = self._parse(self.request)
         thought, text = self._split_thought(self._visible(text), truncated=truncated)
-        if self.call.final_format and text and not calls and not truncated:
+        if self.call.final_format and ended and not calls and not truncated:
             text = checked_json(text, self.call.final_format)
         return WholeAnswer(
             text=text,

@@ -92,7 +92,7 @@ class FakeStream:
         self.cancelled = 0
         self.closed = 0
 
-    def whole(self, *, truncated: bool) -> WholeAnswer | None:
+    def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer | None:
         return None
 
     def count_tokens(self, text: str) -> int:

@@ -54,8 +54,11 @@ class Source(Protocol):
     def token_limit(self) -> int | None:
         """How many tokens the answer may have; None where that is not known."""
 
-    def whole(self, *, truncated: bool) -> WholeAnswer | None:
-        """The text so far as the host's whole-text parsers read it; None where they cannot be asked."""
+    def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer | None:
+        """The text so far as the host's whole-text parsers read it; None where they cannot be asked.
+
+        Only an answer that has ``ended`` is held to the form that it must have.
+        """
 
 
 def usage_of(counts: Mapping[str, Any] | None) -> Usage:
@@ -213,7 +216,7 @@ class ChunkReader:
 
     def _call(self, deltas: Sequence[Mapping[str, Any]]) -> Iterator[GenerationEvent]:
         if not self._fragments.open:
-            whole = self._source.whole(truncated=False)
+            whole = self._source.whole(truncated=False, ended=False)
             yield from self._end_thought(whole)
             if not self._calls:
                 yield from self._text.before_call(whole)

@@ -71,7 +71,7 @@ class FakeSource:
         self.token_limit: int | None = None
         self.answer = whole
 
-    def whole(self, *, truncated: bool) -> WholeAnswer | None:
+    def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer | None:
         return self.answer
 
 
@@ -83,7 +83,7 @@ class LeakingHost(FakeSource):
         self._text = ""
         self._watch = MarkupWatch(Markup(["<tool_call>", "</tool_call>"]))
 
-    def whole(self, *, truncated: bool) -> WholeAnswer:
+    def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer:
         before, tag, content = self._text.partition("</think>")
         if tag:
             reasoning = before.removeprefix("<think>").strip()
@@ -193,6 +193,19 @@ def test_text_before_a_call_and_after_it() -> None:
     assert first["content"][0]["text"] == "Before."
     assert call["name"] == "get_weather"
     assert last["content"][0]["text"] == "After."
+
+
+def test_only_the_end_is_held_to_a_form() -> None:
+    """An answer whose call has just begun may look like one without calls that is not the JSON it must be."""
+    asked = []
+
+    class Judge(FakeSource):
+        def whole(self, *, truncated: bool, ended: bool = True) -> WholeAnswer | None:
+            asked.append(ended)
+            return super().whole(truncated=truncated)
+
+    events_of([said("Look."), called("get_weather", "{"), called(None, "}"), ended()], Judge())
+    assert asked == [False, True]
 
 
 def test_what_the_host_held_back_comes_at_the_end() -> None:

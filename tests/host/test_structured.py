@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ FORMATS = pytest.mark.parametrize("wanted", [OBJECT, LOOSE, STRICT], ids=["objec
 GOOD = '{"city": "Köln", "degrees": 19}'
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 CALL = '<tool_call>{"name": "look", "arguments": {"at": "sky"}}</tool_call>'
+HM = "<think>Hm.</think>"
 
 
 def script(text: str) -> Script:
@@ -231,6 +233,69 @@ async def test_tools_stay_callable(wanted: dict[str, Any]) -> None:
     assert system["content"].startswith("Be brief.\n\n")
     assert "JSON" in system["content"]
     assert (json.dumps(SCHEMA) in system["content"]) is (wanted["type"] == "json_schema")
+
+
+@FORMATS
+async def test_words_before_a_call_need_not_fit(wanted: dict[str, Any]) -> None:
+    """Only an answer without calls is the final one."""
+    with ScriptedHost(script(f"Let me look. {CALL}")) as host:
+        plain = await host.post(input="hi", tools=[TOOL], text={"format": wanted})
+        events = await host.stream(input="hi", tools=[TOOL], text={"format": wanted})
+    for response in (plain.json(), terminal_response(events)):
+        assert response["status"] == "completed"
+        message, item = response["output"]
+        assert message["content"][0]["text"].strip() == "Let me look."
+        assert (item["name"], json.loads(item["arguments"])) == ("look", {"at": "sky"})
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    "text", [GOOD, f"```json\n{GOOD}\n```", f"Hm.</think>{GOOD}"], ids=["bare", "fenced", "thought"]
+)
+async def test_a_final_answer_that_fits_is_the_json(wanted: dict[str, Any], text: str) -> None:
+    """Beside tools as well: nothing but the JSON, after the thought if there is one."""
+    with ScriptedHost(script(text), reasoning_parser="qwen3") as host:
+        plain = await host.post(input="hi", tools=[TOOL], text={"format": wanted})
+        events = await host.stream(input="hi", tools=[TOOL], text={"format": wanted})
+    for response in (plain.json(), terminal_response(events)):
+        assert response["status"] == "completed"
+        assert json.loads(response["output"][-1]["content"][0]["text"]) == json.loads(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        *((wanted, text) for wanted in (OBJECT, LOOSE, STRICT) for text in ("Köln.", "", "[1]", HM, f"{HM}\n")),
+        # The host mends JSON that breaks off, and any object is one that was asked for.
+        *((wanted, text) for wanted in (LOOSE, STRICT) for text in ('{"city": "Kö', '{"city": "Köln"}', CALL[:-30])),
+    ],
+)
+async def test_a_final_answer_that_does_not_fit_is_a_failure(
+    wanted: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same name as without tools, streamed or not; no message is done, and nothing is stored."""
+    monkeypatch.setattr(service, "_REFUSAL_SECONDS", 0)
+    with ScriptedHost(script(text), reasoning_parser="qwen3") as host:
+        plain = await host.post(input="hi", tools=[TOOL], text={"format": wanted})
+        events = await host.stream(input="hi", tools=[TOOL], text={"format": wanted})
+        async with host.client() as client:
+            stored = await client.get(f"/v1/responses/{terminal_response(events)['id']}")
+    assert (plain.status_code, plain.json()["error"]["code"]) == (500, "invalid_structured_output")
+    failed = terminal_response(events)
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "invalid_structured_output")
+    assert all(item["type"] == "reasoning" for item in failed["output"])
+    assert stored.status_code == 404
+
+
+@FORMATS
+async def test_a_final_answer_that_was_cut_off_is_incomplete(wanted: dict[str, Any]) -> None:
+    """The status says so already; half an answer is none that could fit."""
+    cut = replace(script(GOOD[:12]), finish_reason="length")
+    with ScriptedHost(cut) as host:
+        plain = await host.post(input="hi", tools=[TOOL], text={"format": wanted})
+        events = await host.stream(input="hi", tools=[TOOL], text={"format": wanted})
+    for response in (plain.json(), terminal_response(events)):
+        assert (response["status"], text_of(response)) == ("incomplete", GOOD[:12])
 
 
 @FORMATS
