@@ -29,7 +29,7 @@ class CustomToolCallOutput(ToolOutput):
 
 
 #: A Markdown fence around everything, with none inside.
-_FENCED = re.compile(r"\s*```[\w+-]*\n((?:(?!```).)*?)\n?```\s*", re.DOTALL)
+_FENCED = re.compile(r"\s*```[\w+-]*\r?\n((?:(?!```).)*?)(?:\r?\n)?```\s*", re.DOTALL)
 
 
 def read_input(arguments: str) -> str:

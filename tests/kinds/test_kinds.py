@@ -117,6 +117,8 @@ def test_items_survive_storage(kind: Any) -> None:
         (json.dumps({"input": "```\na\nb\n```"}), "a\nb"),
         (json.dumps({"input": "```diff\na\n```\n"}), "a"),
         (json.dumps({"input": json.dumps({"input": "```js\n1+1\n```"})}), "1+1"),
+        (json.dumps({"input": "```\r\na\r\nb\r\n```\r\n"}), "a\r\nb"),
+        (json.dumps({"input": "```diff\r\na\n\r\n```"}), "a\n"),
         # Anything that may be meant as it is stays as it is.
         (json.dumps({"input": '{"query": "a"}'}), '{"query": "a"}'),
         (json.dumps({"input": "see ```a``` here"}), "see ```a``` here"),
