@@ -13,7 +13,8 @@ behaviour is a function of what was fed. It alone owns sequence numbers, output 
 
 At most one item is open. It is closed, and its ``output_item.done`` sent, as soon as it is known to be complete:
 clients start tools then. An event that is not allowed in the current state raises :class:`IllegalStep` and changes
-nothing.
+nothing. After a call that ``tool_choice`` rules out nothing is made any more, and :class:`RequestError` is raised at
+the end of the answer: a host that is left in the middle of one counts it as cancelled.
 
 A streaming answer feeds events as they come; a non-streaming one feeds the whole answer at once and reads
 :attr:`ResponseBuilder.response` in the end. So the two cannot disagree.
@@ -40,6 +41,7 @@ from responses_plugin.generation.events import (
 from responses_plugin.generation.items import GeneratedCall, OutputItemKind
 from responses_plugin.kinds.toolset import Toolset
 from responses_plugin.protocol import events
+from responses_plugin.protocol.host_errors import forbidden_call
 from responses_plugin.protocol.request import ResponsesRequest
 from responses_plugin.protocol.response import Wire, response_object
 from responses_plugin.protocol.sealed import seal
@@ -235,6 +237,9 @@ class ResponseBuilder:
     ) -> None:
         self._request = request
         self._toolset = toolset
+        self._choice = toolset.choose(request.tool_choice)
+        #: The tool that the model called against the choice.
+        self._forbidden: str | None = None
         self._new_id = new_id
         self._now = now
         self._choose_item = choose_item
@@ -272,6 +277,10 @@ class ResponseBuilder:
     def feed(self, event: GenerationEvent) -> list[Wire]:
         """Take one generation event; returns the stream events it gives rise to."""
         self._require(_State.STREAMING, type(event).__name__)
+        if self._forbidden is not None and not isinstance(event, Failed):
+            if isinstance(event, Finished):
+                raise forbidden_call(self._forbidden)
+            return []
         if isinstance(event, TextDelta):
             return self._grow_text(event, _OpenMessage, "msg")
         if isinstance(event, ReasoningDelta):
@@ -302,7 +311,11 @@ class ResponseBuilder:
         return self._numbered(made)
 
     def _start_call(self, event: CallStarted) -> list[Wire]:
-        call = GeneratedCall(self._new_id("call"), event.name, self._toolset.find_shown(event.name))
+        function = self._toolset.find_shown(event.name)
+        if not self._choice.permits(function):
+            self._forbidden = event.name
+            return []
+        call = GeneratedCall(self._new_id("call"), event.name, function)
         kind = self._choose_item(call)
         index = len(self._output) + (self._open is not None)
         item = _OpenCall(

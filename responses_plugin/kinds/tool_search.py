@@ -43,14 +43,24 @@ class ToolSearchCall(ToolCall):
 
 
 class ToolSearchOutput(ToolOutput):
-    """The tools found, as full declarations; they can be called from here on."""
+    """The tools found, as full declarations; they can be called from here on, so they are deferred no longer."""
 
     call_id: str = _ANY_SEARCH
     type: Literal["tool_search_output"]
     tools: list[Any] = []
 
     def declared_tools(self) -> list[Any]:
-        return self.tools
+        return [_found(tool) for tool in self.tools]
+
+
+def _found(tool: Any) -> Any:
+    """The tool and, if it is a group, its members, without the wish to be found first."""
+    if not isinstance(tool, dict):
+        return tool
+    found = {key: value for key, value in tool.items() if key != "defer_loading"}
+    if isinstance(members := tool.get("tools"), list):
+        found["tools"] = [_found(member) for member in members]
+    return found
 
 
 def _functions(tool: ToolSearchTool) -> Iterable[Function]:

@@ -57,15 +57,38 @@ class BoundFunction:
         return {"type": "function", "function": function}
 
 
+@dataclass(frozen=True)
+class Choice:
+    """``tool_choice``: its chat form, and what may be called where that is not all that is on offer."""
+
+    chat: str | dict[str, Any]
+    #: The names that the model sees; None for no restriction.
+    only: Sequence[str] | None = None
+    #: Whether the model has to be told of the restriction, and that it must call something.
+    told: bool = False
+    required: bool = False
+
+    def permits(self, function: BoundFunction | None) -> bool:
+        """Whether a call may be made; None stands for a tool that nobody declared."""
+        return self.only is None or (function is not None and function.shown_as in self.only)
+
+
 class Toolset:
     """The functions of a request, in the order they were declared.
 
-    ``unavailable`` lists declared tools that the model is not offered because nothing here can run or return them.
+    ``unavailable`` lists declared tools that the model is not offered because nothing here can run or return them,
+    ``deferred`` those that it has not found yet.
     """
 
-    def __init__(self, functions: Sequence[BoundFunction] = (), unavailable: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        functions: Sequence[BoundFunction] = (),
+        unavailable: Sequence[str] = (),
+        deferred: Sequence[BoundFunction] = (),
+    ) -> None:
         self.functions = functions
         self.unavailable = unavailable
+        self.deferred = deferred
         self._by_shown_name = {bound.shown_as: bound for bound in functions}
 
     def find_shown(self, name: str) -> BoundFunction | None:
@@ -89,8 +112,8 @@ class Toolset:
     def chat_tools(self) -> list[dict[str, Any]]:
         return [bound.chat_tool() for bound in self.functions]
 
-    def choose(self, choice: str | Mapping[str, Any]) -> tuple[str | dict[str, Any], Toolset]:
-        """Lower ``tool_choice``: the chat form, and the functions it leaves on offer.
+    def choose(self, choice: str | Mapping[str, Any]) -> Choice:
+        """Lower ``tool_choice``.
 
         Raises :class:`RequestError` (param ``tool_choice``) for a name that no tool has and for a form that this
         server cannot honour.
@@ -100,35 +123,42 @@ class Toolset:
                 raise _bad_choice(f"'{choice}' is not one of 'auto', 'none' and 'required'")
             if choice == "required" and not self.functions:
                 raise _bad_choice("'required' needs at least one tool that this server can offer")
-            return choice, self
+            return Choice(choice)
         parsed = ToolChoice.parse(choice, "tool_choice")
         if parsed.type == "allowed_tools":
-            return parsed.mode, self._allowed(parsed)
-        shown_as = self._chosen(parsed, "tool_choice").shown_as
-        return {"type": "function", "function": {"name": shown_as}}, self
+            return self._allowed(parsed)
+        shown_as = _chosen(parsed, "tool_choice", self.functions).shown_as
+        return Choice({"type": "function", "function": {"name": shown_as}}, [shown_as])
 
-    def _allowed(self, choice: ToolChoice) -> Toolset:
-        """What ``allowed_tools`` leaves. Declared tools that are not offered are left out here as well."""
-        allowed = set()
+    def _allowed(self, choice: ToolChoice) -> Choice:
+        """What ``allowed_tools`` leaves. Declared tools that are not offered are left out here as well.
+
+        The tools stay on offer all the same: without some of them the prompt would have another beginning.
+        """
+        allowed = []
         for index, raw in enumerate(choice.tools):
             path = f"tool_choice.tools[{index}]"
             tool = ToolChoice.parse(raw, path)
             if tool.type not in self.unavailable:
-                allowed.add(self._chosen(tool, path).shown_as)
-        if not allowed and choice.mode == "required":
+                allowed.append(_chosen(tool, path, [*self.functions, *self.deferred]))
+        only = [bound.shown_as for bound in self.functions if bound in allowed]
+        if only:
+            return Choice("auto", only, told=True, required=choice.mode == "required")
+        if choice.mode == "required":
             raise _bad_choice("'required' needs at least one allowed tool that this server can offer")
-        return Toolset([bound for bound in self.functions if bound.shown_as in allowed], self.unavailable)
+        return Choice("none")
 
-    def _chosen(self, choice: ToolChoice, path: str) -> BoundFunction:
-        """The function a choice stands for. Its type alone says it for kinds whose tools have no name."""
-        for bound in self.functions:
-            if bound.kind.type == choice.type:
-                if choice.name is None and "name" in bound.kind.tool.model_fields:
-                    raise missing(f"{path}.name")
-                if choice.name in (None, bound.function.name) and choice.namespace in (None, bound.function.namespace):
-                    return bound
-        what = f"tool '{choice.name}' of type '{choice.type}'" if choice.name else f"tool of type '{choice.type}'"
-        raise _bad_choice(f"no {what} is among the tools of this request that can be offered to the model")
+
+def _chosen(choice: ToolChoice, path: str, functions: Iterable[BoundFunction]) -> BoundFunction:
+    """The function a choice stands for. Its type alone says it for kinds whose tools have no name."""
+    for bound in functions:
+        if bound.kind.type == choice.type:
+            if choice.name is None and "name" in bound.kind.tool.model_fields:
+                raise missing(f"{path}.name")
+            if choice.name in (None, bound.function.name) and choice.namespace in (None, bound.function.namespace):
+                return bound
+    what = f"tool '{choice.name}' of type '{choice.type}'" if choice.name else f"tool of type '{choice.type}'"
+    raise _bad_choice(f"no {what} is among the tools of this request that can be offered to the model")
 
 
 def _other_names(function: Function) -> tuple[str, ...]:
@@ -152,27 +182,28 @@ def parse_tools(
     """Bind the request's tools, and those ``brought`` later in the conversation, to their kinds.
 
     A tool of a type no kind claims is accepted and not offered: clients send hosted tools along with their own. A
-    function that was declared already is left out. A deferred one of the request is left out as well where the model
-    can search for it; what comes later in the conversation was found.
+    function that was declared already is left out. So is a deferred one where the model can search for it, until a
+    declaration that is not deferred says that it was found.
     """
-    functions: dict[tuple[str, str | None], BoundFunction] = {}
+    declared: list[tuple[str, BoundFunction]] = []
     unavailable: list[str] = []
-    deferred: list[BoundFunction] = []
-    for number, declaration in enumerate([Declaration(raw_tools, "tools"), *brought]):
+    for declaration in [Declaration(raw_tools, "tools"), *brought]:
         for index, raw in enumerate(declaration.tools):
             path = f"{declaration.path}[{index}]"
-            offered = _bind(raw, path, kinds)
-            if not offered:
+            bound_here = _bind(raw, path, kinds)
+            if not bound_here:
                 unavailable.append(raw["type"])
                 _log_once(raw["type"][:100])
-            for bound in offered:
-                if bound.function.deferred and number == 0:
-                    deferred.append(bound)
-                elif functions.setdefault(_identity(bound), bound) is not bound:
-                    logger.warning("%s: a second tool named %r is not offered to the model", path, bound.function.name)
-    if not any(bound.kind.type == "tool_search" for bound in functions.values()):
-        functions |= {_identity(bound): bound for bound in deferred}
-    return Toolset(_told_apart(functions.values()), unavailable)
+            declared += [(path, bound) for bound in bound_here]
+    searching = any(bound.kind.type == "tool_search" for _, bound in declared)
+    functions: dict[tuple[str, str | None], BoundFunction] = {}
+    deferred: list[BoundFunction] = []
+    for path, bound in declared:
+        if searching and bound.function.deferred:
+            deferred.append(bound)
+        elif functions.setdefault(_identity(bound), bound) is not bound:
+            logger.warning("%s: a second tool named %r is not offered to the model", path, bound.function.name)
+    return Toolset(_told_apart(functions.values()), unavailable, deferred)
 
 
 def _bind(raw: Any, path: str, kinds: Mapping[str, ToolKind]) -> list[BoundFunction]:

@@ -22,7 +22,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from responses_plugin.lowering.messages import ChatMessage, compact, note, parts_of, text_part
+from responses_plugin.lowering.messages import ChatMessage, compact, note, parts_of, text_part, user_text
 from responses_plugin.lowering.placement import fit, fit_ids, lay_out
 from responses_plugin.lowering.template import TemplateRules
 
@@ -37,10 +37,12 @@ def assemble(
     groups: Iterable[list[ChatMessage]],
     rules: TemplateRules,
     answer_format: str | None = None,
+    reminder: str | None = None,
 ) -> list[ChatMessage]:
     """``groups`` holds the messages of one item each; an empty one is an item that was dropped.
 
-    ``answer_format`` ends the system message: what opens it is the same for every request of a client.
+    ``answer_format`` ends the system message: what opens it is the same for every request of a client. ``reminder``
+    ends the conversation: it holds for one answer, and so that the prompt stays the same up to here it stands last.
     """
     groups = [[fit_ids(message, rules) for message in group] for group in groups if group]
     opening = list(takewhile(lambda group: group[0]["role"] in _SYSTEM_ROLES, groups))
@@ -62,7 +64,7 @@ def assemble(
         elif outputs.is_orphan(index):
             messages.extend(_orphan(unit))
     messages.extend(_close(turn, outputs, rules))
-    return fit(messages, rules)
+    return fit(_reminded(messages, reminder) if reminder else messages, rules)
 
 
 def _units(group: list[ChatMessage]) -> list[list[ChatMessage]]:
@@ -100,6 +102,18 @@ def _in_place(message: ChatMessage) -> ChatMessage:
         return message
     parts = [text_part(f"<{role}_message>"), *parts_of(message), text_part(f"</{role}_message>")]
     return {"role": "user", "content": compact(parts)}
+
+
+def _reminded(messages: list[ChatMessage], reminder: str) -> list[ChatMessage]:
+    """The conversation with words of ours at the end of its last turn.
+
+    A user turn of their own would begin a new exchange: templates leave out the thoughts of earlier ones.
+    """
+    words = ["<developer_message>", reminder, "</developer_message>"]
+    last = messages[-1] if messages else None
+    if last is None or last["role"] not in ("user", "tool"):
+        return [*messages, user_text("\n".join(words))]
+    return [*messages[:-1], {**last, "content": compact([*parts_of(last), *map(text_part, words)])}]
 
 
 def _close(turn: list[ChatMessage], outputs: _Outputs, rules: TemplateRules) -> list[ChatMessage]:

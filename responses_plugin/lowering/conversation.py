@@ -8,7 +8,7 @@ from responses_plugin.context import RequestContext
 from responses_plugin.images import check_image_url
 from responses_plugin.lowering.assemble import assemble
 from responses_plugin.lowering.messages import ChatMessage
-from responses_plugin.lowering.request import describe_answer
+from responses_plugin.lowering.request import describe_answer, describe_choice
 from responses_plugin.plugins import Plugins
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.items import Entry, Message, Reasoning, ToolOutput
@@ -19,7 +19,13 @@ def lower_conversation(plugins: Plugins, entries: Sequence[Entry], context: Requ
     """Pure and deterministic; raises :class:`RequestError` for what the engine at hand cannot be given."""
     groups = [plugins.lower_input_item(entry.item, context.at(entry.path)) for entry in entries]
     request = context.request
-    return assemble(request.instructions, groups, context.engine.template, describe_answer(request, context.toolset))
+    return assemble(
+        request.instructions,
+        groups,
+        context.engine.template,
+        answer_format=describe_answer(request, context.toolset),
+        reminder=describe_choice(request, context.toolset),
+    )
 
 
 def locate_remote_image(entries: Sequence[Entry], text: str) -> str | None:

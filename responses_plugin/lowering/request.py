@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from responses_plugin.kinds.toolset import Toolset
+from responses_plugin.kinds.toolset import Choice, Toolset
 from responses_plugin.protocol.request import ResponsesRequest, TextFormat
 
 #: Effort levels beyond those that models are trained on, and the nearest one that is.
@@ -31,22 +31,22 @@ def lower_request(request: ResponsesRequest, toolset: Toolset) -> dict[str, Any]
         chat["stream_options"] = {"include_usage": True}
     if offered.functions:
         chat["tools"] = offered.chat_tools()
-        chat["tool_choice"] = choice
+        chat["tool_choice"] = choice.chat
     elif request.text.format.type != "text":
         chat["response_format"] = _response_format(request.text.format)
     _lower_effort(request, chat)
     return chat
 
 
-def _offer(request: ResponsesRequest, toolset: Toolset) -> tuple[str | dict[str, Any], Toolset]:
-    """The chat form of ``tool_choice``, and the tools to offer.
+def _offer(request: ResponsesRequest, toolset: Toolset) -> tuple[Choice, Toolset]:
+    """What ``tool_choice`` means, and the tools to offer.
 
     The host takes tools or a response format, not both: tools that may not be called anyway give way.
     """
-    choice, offered = toolset.choose(request.tool_choice)
-    if choice == "none" and request.text.format.type != "text":
+    choice = toolset.choose(request.tool_choice)
+    if choice.chat == "none" and request.text.format.type != "text":
         return choice, Toolset()
-    return choice, offered
+    return choice, toolset
 
 
 def _host_options(extra: dict[str, Any]) -> dict[str, Any]:
@@ -101,3 +101,12 @@ def describe_answer(request: ResponsesRequest, toolset: Toolset) -> str | None:
     if wanted.type == "json_schema":
         answer += f" that matches this JSON schema:\n{json.dumps(wanted.schema_, ensure_ascii=False)}"
     return answer
+
+
+def describe_choice(request: ResponsesRequest, toolset: Toolset) -> str | None:
+    """What the model must be told of the tools that it may call, where the host does not say it."""
+    choice = toolset.choose(request.tool_choice)
+    if not choice.told:
+        return None
+    words = f"Of your tools, call only these now: {', '.join(choice.only or ())}."
+    return f"{words} Call at least one of them; do not reply with text alone." if choice.required else words

@@ -68,6 +68,16 @@ def unfit_answer(problem: str) -> RequestError:
     )
 
 
+def forbidden_call(name: str) -> RequestError:
+    """The error for a call that ``tool_choice`` rules out. It is the model's mistake, not the client's."""
+    return RequestError(
+        f"The model called '{name}', which 'tool_choice' does not allow. Try again, or allow it.",
+        code="tool_call_not_allowed",
+        status=500,
+        type="server_error",
+    )
+
+
 def engine_error(error: BaseException) -> RequestError:
     """The error for an exception that the engine raised.
 

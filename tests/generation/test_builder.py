@@ -23,6 +23,7 @@ from responses_plugin.generation.events import (
 from responses_plugin.generation.items import OutputItemKind, VerbatimDecoder
 from responses_plugin.generation.json_text import unwrap_single_string
 from responses_plugin.kinds.function import FUNCTION
+from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.events import TERMINAL
 from responses_plugin.protocol.response import Usage
 from responses_plugin.protocol.sealed import unseal
@@ -282,6 +283,31 @@ def test_an_undeclared_name_is_a_function_call() -> None:
     """A call to a tool nobody declared is a plain function call under the name the model wrote."""
     (item,) = items(build([*call("made_up", '{"input": "a"}'), FINISHED]))
     assert (item["type"], item["name"], item["arguments"]) == ("function_call", "made_up", '{"input": "a"}')
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "function", "name": "get_weather"},
+        {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_weather"}]},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "get_weather"}]},
+    ],
+)
+@pytest.mark.parametrize("name", ["apply_patch", FS_READ, "made_up"])
+def test_a_call_that_the_choice_rules_out_is_refused(choice: dict[str, Any], name: str) -> None:
+    """By a name of its own at the end; what came before it stays, and nothing of the call or after it is shown."""
+    builder = new_builder(tool_choice=choice)
+    run(builder, [*call("get_weather", "{}"), TextDelta("And now")])
+    after = [*call(name, "{}"), TextDelta("More."), *call("get_weather", "{}")]
+    assert [made for event in after for made in builder.feed(event)] == []
+    with pytest.raises(RequestError) as caught:
+        builder.feed(FINISHED)
+    assert (caught.value.code, caught.value.status) == ("tool_call_not_allowed", 500)
+    assert name in caught.value.message
+    made = builder.feed(Failed(caught.value.message, caught.value.code or ""))
+    assert types(made) == ["error", "failed"]
+    assert [item["type"] for item in builder.response["output"]] == ["function_call", "message"]
+    assert builder.response["status"] == "failed"
 
 
 @pytest.mark.parametrize("fragments", [[], [""], ["\n", " "]])

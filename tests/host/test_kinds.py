@@ -221,6 +221,47 @@ async def test_two_groups_with_one_bare_name() -> None:
     assert found == [("a", "b__add"), ("a__b", "add"), ("c", "add")]
 
 
+def allowed(mode: str, *tools: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": mode, "tools": list(tools)}
+
+
+@pytest.mark.parametrize(
+    "choice", [allowed("auto", ADD), allowed("required", ADD), {"type": "function", "name": "add"}]
+)
+@pytest.mark.parametrize("name", ["run", "made_up"])
+async def test_a_call_that_is_not_allowed_never_reaches_the_client(choice: dict[str, Any], name: str) -> None:
+    """The answer fails by name instead, streamed or not, and is not stored."""
+    with ScriptedHost(writes(name, {"input": "1"})) as host:
+        refused = await host.post(input="Go.", tools=[ADD, RUN], tool_choice=choice)
+        events = await host.stream(input="Go.", tools=[ADD, RUN], tool_choice=choice)
+        async with host.client() as client:
+            stored = await client.get(f"/v1/responses/{terminal_response(events)['id']}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (500, "tool_call_not_allowed")
+    failed = terminal_response(events)
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "tool_call_not_allowed")
+    assert all(item["type"] == "message" for item in failed["output"])
+    assert not any("call" in str(event.data.get("item")) for event in events)
+    assert all(call.finished for call in host.engine.calls), "the host would count it as cancelled"
+    assert stored.status_code == 404
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+async def test_tools_that_are_not_allowed_stay_in_the_prompt(mode: str) -> None:
+    """So that the host's prefix cache serves it; allowed calls are calls, and an answer in words is an answer."""
+    with ScriptedHost(writes("add", {"a": 1})) as host:
+        for response in await answers(host, tools=[RUN, ADD], tool_choice=allowed(mode, ADD)):
+            assert anonymous(response["output"][1]) == KINDS["function"].item
+            assert response["tool_choice"] == allowed(mode, ADD)
+        await host.post(input="Go.", tools=[RUN, ADD])
+    *restricted, free = host.engine.calls
+    for call in restricted:
+        assert call.tools == free.tools
+        (message,) = call.messages
+        assert message["content"].startswith("Go.\n")
+        assert "call only these now: add." in message["content"]
+    assert free.messages == [{"role": "user", "content": "Go."}]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "hosted",

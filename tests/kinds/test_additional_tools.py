@@ -10,6 +10,7 @@ from tests.reading import call, lower_body, output, read_item, refusal, user
 
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {"at": {}}}}
 RUN = {"type": "custom", "name": "run"}
+SEARCH = {"type": "tool_search", "execution": "client"}
 GROUP = {"type": "namespace", "name": "clock", "description": "Time.", "tools": [LOOK, RUN]}
 
 
@@ -56,6 +57,30 @@ def test_hosted_ones_are_not_offered() -> None:
     assert offered(brought({"type": "web_search"}, LOOK)) == ["look"]
     assert offered(brought()) == []
     assert offered({"type": "additional_tools"}) == []
+
+
+@pytest.mark.parametrize("place", ["request", "item"])
+@pytest.mark.parametrize("member", [False, True])
+def test_deferred_ones_wait_until_they_are_found(place: str, *, member: bool) -> None:
+    """They are declared, not found: wherever they and the search stand, and in a group as well."""
+    later = {**LOOK, "defer_loading": True}
+    deferred = {**GROUP, "tools": [later, RUN]} if member else later
+    declared: Any = [deferred, RUN, SEARCH]
+    items, fields = ([], {"tools": declared}) if place == "request" else ([brought(*declared)], {})
+    name, others = ("clock__look", ["clock__run"]) if member else ("look", [])
+    before = offered(*items, **fields)
+    assert before == [*others, "run", "tool_search"]
+    found = {"type": "tool_search_output", "call_id": "c", "tools": [deferred]}
+    assert offered(*items, found, **fields) == [*before, name]
+    # What is not deferred any more was found, whoever brings it.
+    assert offered(*items, brought({**GROUP, "tools": [LOOK]} if member else LOOK), **fields) == [*before, name]
+
+
+def test_deferred_ones_of_one_item_wait_for_a_search_of_another() -> None:
+    """The conversation is looked at as a whole."""
+    later = {**LOOK, "defer_loading": True}
+    assert offered(brought(later), brought(SEARCH)) == ["tool_search"]
+    assert offered(brought(later), brought(RUN)) == ["look", "run"], "nobody could find it"
 
 
 def test_one_of_them_can_be_chosen() -> None:

@@ -18,8 +18,8 @@ def test_it_is_offered_and_chosen_without_a_name() -> None:
     """The tool has none of its own; the type says it all."""
     offered = parse_tools([{"type": "apply_patch"}], BUILTIN.tool_kinds)
     assert [bound.shown_as for bound in offered.functions] == ["apply_patch"]
-    choice, _ = offered.choose({"type": "apply_patch"})
-    assert choice == {"type": "function", "function": {"name": "apply_patch"}}
+    choice = offered.choose({"type": "apply_patch"})
+    assert choice.chat == {"type": "function", "function": {"name": "apply_patch"}}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from responses_plugin.kinds import toolset as toolset_module
-from responses_plugin.kinds.toolset import Toolset, host_name, parse_tools
+from responses_plugin.kinds.toolset import Choice, Toolset, host_name, parse_tools
 from responses_plugin.protocol.errors import RequestError
 from tests.reading import BUILTIN
 
@@ -139,8 +139,9 @@ def test_a_bad_declaration_is_named(raw: Any, param: str, code: str) -> None:
 @pytest.mark.parametrize("choice", ["auto", "none", "required"])
 def test_modes_are_the_hosts_own(choice: str) -> None:
     """They mean the same to both."""
-    offered = tools(LOOK, RUN)
-    assert offered.choose(choice) == (choice, offered)
+    made = tools(LOOK, RUN).choose(choice)
+    assert made == Choice(choice)
+    assert made.permits(None), "the client is told what the model made up"
 
 
 @pytest.mark.parametrize(
@@ -154,19 +155,32 @@ def test_modes_are_the_hosts_own(choice: str) -> None:
 def test_one_tool_is_chosen_by_type_and_name(choice: dict[str, Any], name: str) -> None:
     """In the flat form of the protocol; the host is told the name that the model sees."""
     offered = tools(function("files.list"), RUN, LOOK)
-    assert offered.choose(choice) == ({"type": "function", "function": {"name": name}}, offered)
+    made = offered.choose(choice)
+    assert made.chat == {"type": "function", "function": {"name": name}}
+    assert [bound.shown_as for bound in offered.functions if made.permits(bound)] == [name]
 
 
 def test_allowed_tools_leave_only_those() -> None:
-    """The rest cannot be called at all; what was declared and cannot be offered is not an error here either."""
+    """The rest stays on offer and cannot be called; what was declared and cannot be offered is not an error here either."""
     offered = tools(LOOK, RUN, function("other"), SEARCH)
     named = [RUN, {"type": "function", "name": "look"}, SEARCH]
     for mode in ("auto", "required"):
-        choice, left = offered.choose({"type": "allowed_tools", "mode": mode, "tools": named})
-        assert choice == mode
-        assert [bound.function.name for bound in left.functions] == ["look", "run"]
-    choice, left = offered.choose({"type": "allowed_tools", "tools": [SEARCH]})
-    assert (choice, list(left.functions)) == ("auto", [])
+        choice = offered.choose({"type": "allowed_tools", "mode": mode, "tools": named})
+        assert choice == Choice("auto", ["look", "run"], told=True, required=mode == "required")
+        assert [choice.permits(bound) for bound in offered.functions] == [True, True, False]
+        assert not choice.permits(None)
+    assert offered.choose({"type": "allowed_tools", "tools": [SEARCH]}) == Choice("none")
+
+
+def test_a_tool_may_be_allowed_before_it_is_found() -> None:
+    """Clients allow the same tools with every request."""
+    later = function("later", defer_loading=True)
+    search = {"type": "tool_search", "execution": "client"}
+    allowed = {"type": "allowed_tools", "tools": [later, search]}
+    assert tools(LOOK, later, search).choose(allowed).only == ["tool_search"]
+    assert tools(LOOK, later, search, function("later")).choose(allowed).only == ["tool_search", "later"]
+    with pytest.raises(RequestError, match="no tool 'later'"):
+        tools(LOOK, later, search).choose(later)
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,6 @@ def declared(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The functions and custom tools that are offered at once, by the names that a model sees."""
     items = body["input"] if isinstance(body["input"], list) else []
     searching = any(tool["type"] == "tool_search" for tool in body.get("tools", []))
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict) and choice["type"] == "allowed_tools":
-        allowed = {tool["name"] for tool in choice["tools"]}
-        yield from ((tool["name"], tool) for tool in body["tools"] if tool.get("name") in allowed)
-        return
     taken = set()
     for tool in [*body.get("tools", []), *(tool for item in items for tool in item.get("tools", []))]:
         namespace = tool["name"] if tool["type"] == "namespace" else None

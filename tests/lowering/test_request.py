@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.reading import lower_body, refusal
+from tests.images import data_url
+from tests.reading import assistant, call, developer, image, lower, lower_body, output, refusal, user
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "default": None}}, "required": ["n"]}
 TOOL = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
@@ -65,6 +66,43 @@ def test_tools_and_choice() -> None:
     made = chat(tools=[TOOL], tool_choice={"type": "function", "name": "look"})
     assert made["tools"] == [CHAT_TOOL]
     assert made["tool_choice"] == {"type": "function", "function": {"name": "look"}}
+
+
+OTHER = {**TOOL, "name": "other"}
+ALLOWED: dict[str, Any] = {"type": "allowed_tools", "tools": [{"type": "function", "name": "look"}]}
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_allowed_tools_leave_the_prompt_as_it_is(mode: str) -> None:
+    """All tools are on offer, and which may be called is said at the very end: all before it can come from a cache."""
+    items = [user("hi"), call("a"), output("a")]
+    free_chat, free = lower_body({"model": "m", "input": items, "tools": [OTHER, TOOL]})
+    made, messages = lower_body(
+        {"model": "m", "input": items, "tools": [OTHER, TOOL], "tool_choice": {**ALLOWED, "mode": mode}}
+    )
+    assert made == free_chat
+    assert messages[:-1] == free[:-1]
+    told = messages[-1]["content"].removeprefix(f"{free[-1]['content']}\n<developer_message>\n")
+    assert told.startswith("Of your tools, call only these now: look.")
+    assert ("at least one" in told) is (mode == "required")
+
+
+@pytest.mark.parametrize(
+    ("items", "roles"),
+    [
+        ([user("hi")], ["user"]),
+        ([user([image(data_url("red"))])], ["user"]),
+        ([user("hi"), call("a"), output("a", [image(data_url("red"))])], ["user", "assistant", "tool", "user"]),
+        ([user("hi"), assistant("yes")], ["user", "assistant", "user"]),
+        ([developer("hi")], ["system", "user"]),
+    ],
+)
+def test_the_restriction_ends_the_last_turn(items: list[Any], roles: list[str]) -> None:
+    """A turn of its own would end the exchange that the model is in, and its thoughts would be left out."""
+    messages = lower(items, tools=[OTHER, TOOL], tool_choice=ALLOWED)
+    assert [message["role"] for message in messages] == roles
+    assert json.dumps(messages).count("call only these now") == 1
+    assert "call only these now" in json.dumps(messages[-1])
 
 
 def test_without_tools_there_is_no_choice() -> None:
