@@ -261,6 +261,43 @@ async def test_a_reference_stands_for_the_item() -> None:
     assert host.conversations[2][0]["content"] == "Blue."
 
 
+@pytest.mark.parametrize("way", ["full", "previous_response_id", "conversation", "item_reference"])
+async def test_phases_are_carried_through(way: str) -> None:
+    """Whichever way a client goes on, its messages keep their phases, and the prompt is the same with and without."""
+    seen: list[Json] = []
+
+    class Watcher:
+        @hookimpl
+        def responses_lower_input_item(self, item: Any) -> None:
+            seen.append(item.wire())
+
+    said = [
+        {"id": f"msg_{phase}", "type": "message", "role": "assistant", "content": f"{phase}.", "phase": phase}
+        for phase in ("commentary", "final_answer")
+    ]
+    unmarked = [{name: value for name, value in item.items() if name != "phase"} for item in said]
+    fields = {"conversation": "conv_1"} if way == "conversation" else {}
+    host = FakeHost(Reply("ok"))
+    async with serving(host, plugins=load_plugins([("watcher", Watcher())], discover=False)) as client:
+        first = await ask(client, [user("a"), *said], **fields)
+        seen.clear()
+        if way == "full":
+            await ask(client, [user("a"), *said, *first["output"], user("b")])
+        elif way == "item_reference":
+            references = [{"type": "item_reference", "id": item["id"]} for item in (*said, *first["output"])]
+            await ask(client, [user("a"), *references, user("b")])
+        else:
+            await ask(client, [user("b")], **(fields or {"previous_response_id": first["id"]}))
+        assert [item.get("phase") for item in seen if item.get("role") == "assistant"] == [
+            "commentary",
+            "final_answer",
+            None,
+        ]
+        assert "phase" not in first["output"][0], "a null is refused by strict clients"
+        await ask(client, [user("a"), *unmarked, *first["output"], user("b")])
+    assert host.conversations[-1] == host.conversations[-2]
+
+
 async def test_a_gap_in_a_chain_is_named() -> None:
     """A response whose beginning is gone cannot be continued; the error says what is missing and what to do."""
     async with serving(FakeHost(Reply("a"))) as client:
