@@ -66,7 +66,9 @@ class ResponsesRequest(WireModel):
     service_tier: str | None = None
     user: str | None = None
     safety_identifier: str | None = None
+    prompt: dict[str, Any] | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
 
     @property
     def conversation_id(self) -> str | None:

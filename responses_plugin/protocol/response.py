@@ -85,7 +85,9 @@ def response_object(
         "metadata": request.metadata,
         "user": request.user,
         "safety_identifier": request.safety_identifier,
+        "prompt": request.prompt,
         "prompt_cache_key": request.prompt_cache_key,
+        "prompt_cache_retention": request.prompt_cache_retention,
         "usage": usage.wire() if usage else None,
     }
 
