@@ -6,6 +6,7 @@ Installed as ``responses_plugin.hooks``.
 ``host``                  finds the running host: its server module, command line, app and version
 ``server_flag``           ``--responses-plugin`` and the plugin's own options
 ``endpoints``             the routes that replace or join the host's
+``model_list``            what ``/v1/models`` tells beyond names
 ``request_parsing``       the first seam: what an input item is, and its chat messages
 ``mllm_messages``         the second seam: chat messages to what multimodal engines and templates get
 ``output_items``          the third seam: the wire form of what the model generated

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000/v1"
-#: No release of the host tells its model's context window, and too small a number only makes Codex compact early.
+#: For a server that does not tell. Too small a number only makes Codex compact early.
 DEFAULT_CONTEXT_WINDOW = 32768
 
 _TIMEOUT_SECONDS = 10
@@ -55,7 +55,9 @@ def configure(
     api_key_env: str = "",
     folder: str = "",
 ) -> str:
-    """What to print for a client. The server is asked unless the model is named; Codex's files may go into a folder.
+    """What to print for a client. Codex's files may go into a folder.
+
+    The server tells what it serves; for a model that is named it need not run.
 
     Raises :class:`ConfigError`.
     """
@@ -64,9 +66,12 @@ def configure(
         raise ConfigError(f"{base_url} is no URL of a server; it begins with http:// and ends with /v1")
     if folder and client != "codex":
         raise ConfigError("--write is for codex; the others are one file, to be redirected")
-    target = (
-        Target(base_url, model, api_key_env=api_key_env) if model else ask_server(base_url, api_key_env=api_key_env)
-    )
+    try:
+        target = ask_server(base_url, model, api_key_env=api_key_env)
+    except ConfigError:
+        if not model:
+            raise
+        target = Target(base_url, model, api_key_env=api_key_env)
     target = replace(
         target, context_window=context_window or target.context_window, images=target.images and not text_only
     )
@@ -76,18 +81,24 @@ def configure(
 # --- Asking the server -----------------------------------------------------------------------------------------------
 
 
-def ask_server(base_url: str, *, api_key_env: str = "") -> Target:
-    """The model of a running server. Raises :class:`ConfigError`."""
+def ask_server(base_url: str, name: str = "", *, api_key_env: str = "") -> Target:
+    """A model of a running server, its only one unless there is a name. Raises :class:`ConfigError`."""
     models = _chat_models(_get(f"{base_url}/models", api_key_env), base_url)
+    if name:
+        models = [model for model in models if model["id"] == name]
+        if not models:
+            raise ConfigError(f"the server has no model {name}")
     if len(models) > 1:
         names = ", ".join(str(model["id"]) for model in models)
         raise ConfigError(f"the server has several models; choose one with --model: {names}")
-    windows = [models[0].get(field) for field in _CONTEXT_FIELDS]
+    (model,) = models
+    windows = [model.get(field) for field in _CONTEXT_FIELDS]
+    modalities = model.get("input_modalities")
     return Target(
         base_url,
-        models[0]["id"],
+        model["id"],
         context_window=next((window for window in windows if isinstance(window, int)), DEFAULT_CONTEXT_WINDOW),
-        images=_sees(base_url, api_key_env),
+        images="image" in modalities if isinstance(modalities, list) else _sees(base_url, api_key_env),
         api_key_env=api_key_env,
     )
 

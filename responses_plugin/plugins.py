@@ -52,6 +52,7 @@ BUILTIN_PLUGINS = (
     "responses_plugin.hooks.chat",
     "responses_plugin.hooks.cached_tokens",
     "responses_plugin.hooks.endpoints",
+    "responses_plugin.hooks.model_list",
 )
 
 _Value = TypeVar("_Value", ToolKind, ContentPartKind)

@@ -95,6 +95,23 @@ def test_the_server_tells_what_its_model_can_do(serve: Callable[..., str], capsy
     assert model["input_modalities"] == ["text"]
 
 
+def test_a_named_model_is_asked_about(serve: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several models the one that was named; one that the server does not list is taken at the user's word."""
+    blind = {**MODEL, "id": "words", "max_model_len": 8192, "input_modalities": ["text"]}
+    eyes = {**MODEL, "id": "eyes", "max_model_len": 65536, "input_modalities": ["text", "image"]}
+    url = serve({**listing(blind, eyes), "/health": {"model_type": "llm"}})
+    found = {
+        name: catalog_of(run(capsys, "codex", "--base-url", url, "--model", name)[1])
+        for name in ("words", "eyes", "later")
+    }
+    assert {name: model["context_window"] for name, model in found.items()} == {
+        "words": 8192,
+        "eyes": 65536,
+        "later": DEFAULT_CONTEXT_WINDOW,
+    }
+    assert [name for name, model in found.items() if "image" in model["input_modalities"]] == ["eyes", "later"]
+
+
 def test_options_overrule_the_server(serve: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     """What the user says counts."""
     url = serve({**listing({**MODEL, "max_model_len": 8192}), "/health": {"model_type": "mllm"}})
@@ -104,7 +121,7 @@ def test_options_overrule_the_server(serve: Callable[..., str], capsys: pytest.C
 
 
 def test_a_named_model_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --model nothing is asked, so that a configuration can be made before the server runs."""
+    """With --model a configuration can be made before the server runs."""
     code, printed, _ = run(capsys, "codex", "--base-url", "http://127.0.0.1:1/v1", "--model", "later")
     assert code == 0
     assert catalog_of(printed)["slug"] == "later"
