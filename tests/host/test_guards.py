@@ -1,4 +1,8 @@
-"""What keeps a request away from the engine: keys, limits, names and bodies; refused in OpenAI's shape, always."""
+"""What keeps a request away from the engine: keys, limits, names and bodies; refused in OpenAI's shape, always.
+
+The chat endpoint refuses the same with the same status and words. A server that is really started with the flags for
+it stands in ``test_server_options``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import httpx
 import pytest
 import vllm_mlx.server as host_server
 
+from tests.host.both_paths import CHAT, RESPONSES, body_for, error_of, model_of, on_both_paths, refused_alike
 from tests.host.scripted import SCRIPTED_MODEL, Script, ScriptedHost
 
 pytestmark = pytest.mark.contract
@@ -43,20 +48,6 @@ def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     return endpoint
 
 
-def error_of(response: httpx.Response) -> dict[str, Any]:
-    """The error, after a check that the body is OpenAI's shape and nothing else."""
-    assert response.headers["content-type"] == "application/json"
-    body = response.json()
-    assert set(body) == {"error"}, body
-    error = body["error"]
-    assert set(error) == {"message", "type", "param", "code"}
-    assert error["message"]
-    assert isinstance(error["message"], str)
-    assert isinstance(error["type"], str)
-    assert isinstance(error["code"], str)
-    return dict(error)
-
-
 async def send(host: ScriptedHost, endpoint: Endpoint, **headers: str | bytes) -> httpx.Response:
     """One request without the host's own key."""
     method, path = endpoint
@@ -65,13 +56,21 @@ async def send(host: ScriptedHost, endpoint: Endpoint, **headers: str | bytes) -
         return await stranger.request(method, path, json=BODY if method == "POST" else None, headers=headers)
 
 
+async def ask_both(host: ScriptedHost, **fields: Any) -> tuple[httpx.Response, httpx.Response]:
+    """The answers of ours and of the chat endpoint to the same request, with the host's own key if it has one."""
+    return await host.post(RESPONSES, **body_for(RESPONSES, **fields)), await host.post(
+        CHAT, **body_for(CHAT, **fields)
+    )
+
+
 # --- Keys ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [None, "", "Bearer", "Bearer sk-wrong", "Basic c2stcmlnaHQ=", KEY, "Bearer schlüssel".encode("latin-1")],
-)
+#: What is not the right key: missing, empty, wrong or misplaced.
+NOT_THE_KEY = [None, "", "Bearer", "Bearer sk-wrong", "Basic c2stcmlnaHQ=", KEY]
+
+
+@pytest.mark.parametrize("authorization", [*NOT_THE_KEY, "Bearer schlüssel".encode("latin-1")])
 async def test_without_the_right_key_nothing_is_served(endpoint: Endpoint, authorization: str | bytes | None) -> None:
     """A missing, empty, wrong, misplaced or unreadable key is a 401 with a code, and the engine is not asked."""
     headers = {} if authorization is None else {"authorization": authorization}
@@ -81,6 +80,24 @@ async def test_without_the_right_key_nothing_is_served(endpoint: Endpoint, autho
     assert response.status_code == 401
     error = error_of(response)
     assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_api_key")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("authorization", NOT_THE_KEY)
+async def test_the_chat_endpoint_wants_the_same_key(authorization: str | None, stream: bool) -> None:
+    """It refuses what we refuse, in the same words; but a key that is not ASCII is a failure there."""
+    headers = {} if authorization is None else {"authorization": authorization}
+    with ScriptedHost(api_key=KEY) as host:
+        transport = httpx.ASGITransport(host.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://host", headers=headers) as stranger:
+            ours, chat = [
+                await stranger.post(path, json=body_for(path, model=SCRIPTED_MODEL, stream=stream))
+                for path in (RESPONSES, CHAT)
+            ]
+        let_in = await ask_both(host)
+    assert refused_alike(ours, chat)["code"] == "invalid_api_key"
+    assert ours.status_code == 401
+    assert [answer.status_code for answer in let_in] == [200, 200]
 
 
 async def test_the_right_key_is_let_in(endpoint: Endpoint) -> None:
@@ -123,13 +140,16 @@ async def test_too_many_requests_are_told_to_wait(endpoint: Endpoint) -> None:
     assert 1 <= int(second.headers["retry-after"]) <= 60
 
 
-async def test_the_limit_counts_all_endpoints_together() -> None:
-    """A client cannot pass the limit of the chat endpoint by coming here."""
+@on_both_paths
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_limit_counts_all_endpoints_together(path: str, stream: bool) -> None:
+    """A client cannot pass the limit of one endpoint by going to the other, and is told the same by both."""
     limiter = host_server.RateLimiter(requests_per_minute=1, enabled=True)
     with ScriptedHost(globals={"_rate_limiter": limiter}) as host:
-        chat = await host.post("/v1/chat/completions", messages=[{"role": "user", "content": "hi"}])
-        ours = await host.post(input="hi")
-    assert (chat.status_code, ours.status_code) == (200, 429)
+        assert (await host.post(path, **body_for(path, stream=stream))).status_code == 200
+        ours, chat = await ask_both(host, stream=stream)
+    assert refused_alike(ours, chat)["code"] == "rate_limit_exceeded"
+    assert abs(int(ours.headers["retry-after"]) - int(chat.headers["retry-after"])) <= 1
 
 
 # --- Models ----------------------------------------------------------------------------------------------------------
@@ -139,34 +159,33 @@ async def test_the_limit_counts_all_endpoints_together() -> None:
 async def test_an_unknown_model_is_named(stream: bool) -> None:
     """404 model_not_found, JSON also where a stream was asked for: Codex gives up at once on it."""
     with ScriptedHost() as host:
-        response = await host.post(model="gpt-none", input="hi", stream=stream)
+        ours, chat = await ask_both(host, model="gpt-none", stream=stream)
         assert not host.engine.calls
-    assert response.status_code == 404
-    error = error_of(response)
+    assert ours.status_code == 404
+    error = refused_alike(ours, chat)
     assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "model_not_found", "model")
     assert "gpt-none" in error["message"]
     assert SCRIPTED_MODEL in error["message"]
 
 
-async def test_the_served_name_is_the_name() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_served_name_is_the_name(stream: bool) -> None:
     """``--served-model-name`` hides the model's path, and only that name is known, as on the chat endpoint."""
     with ScriptedHost(globals={"_model_name": "house-model", "_model_path": "/models/secret"}) as host:
-        answer = await host.post(model="house-model", input="hi")
-        events = await host.stream(model="house-model", input="hi")
-        refused = await host.post(model="/models/secret", input="hi")
-    assert answer.json()["model"] == "house-model"
-    assert {event.data["response"]["model"] for event in events if "response" in event.data} == {"house-model"}
-    assert "/models" not in answer.text
-    assert error_of(refused)["code"] == "model_not_found"
+        answers = await ask_both(host, model="house-model", stream=stream)
+        ours, chat = await ask_both(host, model="/models/secret", stream=stream)
+    assert [model_of(answer) for answer in answers] == ["house-model", "house-model"]
+    assert not any("/models" in answer.text for answer in answers)
+    assert refused_alike(ours, chat)["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_host_without_a_model_says_so(stream: bool) -> None:
     """503 while nothing is loaded, JSON also where a stream was asked for."""
     with ScriptedHost(globals={"_engine": None}) as host:
-        response = await host.post(input="hi", stream=stream)
-    assert response.status_code == 503
-    error = error_of(response)
+        ours, chat = await ask_both(host, stream=stream)
+    assert ours.status_code == 503
+    error = refused_alike(ours, chat)
     assert (error["type"], error["code"]) == ("server_error", "service_unavailable")
 
 
@@ -181,8 +200,8 @@ async def post_bytes(body: bytes, content_type: str | None) -> tuple[httpx.Respo
     headers = {} if content_type is None else {"content-type": content_type}
     with ScriptedHost() as host:
         async with host.client() as client:
-            ours = await client.post("/v1/responses", content=body, headers=headers)
-            chat = await client.post("/v1/chat/completions", content=body, headers=headers)
+            ours = await client.post(RESPONSES, content=body, headers=headers)
+            chat = await client.post(CHAT, content=body, headers=headers)
         assert not host.engine.calls
     return ours, chat
 

@@ -19,12 +19,22 @@ import vllm_mlx.server as host_server
 from responses_plugin.settings import Settings
 from tests import tiny
 from tests.checkpoints.training.export_text import export_text
+from tests.host.both_paths import (
+    CHAT,
+    RESPONSES,
+    body_for,
+    error_of,
+    model_of,
+    on_both_paths,
+    refused_alike,
+    text_of,
+)
 from tests.host.lazy import KEY, LoadedEngine, lazy_globals, registry_globals
 from tests.host.reading import streaming
 from tests.host.scripted import SCRIPTED_MODEL, Gate, Script, ScriptedHost, wait_until, wait_until_async
 from tests.host.servers import MODEL_NAME, PARSER_OPTIONS, TINY_OPTIONS, TINY_VLM, HostServer, running_host
 from tests.images import data_url
-from tests.sse import joined_deltas, read_stream, terminal_response
+from tests.sse import joined_deltas, read_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,28 +51,29 @@ def active_requests(host_globals: dict[str, Any]) -> dict[str, int]:
     return {name: loaded.active_requests for name, loaded in host_globals["_model_manager"]._loaded.items()}
 
 
-async def ask(host: ScriptedHost, model: str, **body: Any) -> str:
+async def ask(host: ScriptedHost, path: str, model: str, **body: Any) -> str:
     """The text of an answer, streamed and not, which must be the same."""
-    plain = (await host.post(model=model, input="hi", **body)).json()
-    events = await host.stream(model=model, input="hi", **body)
-    assert plain["model"] == terminal_response(events)["model"] == model
-    text = plain["output"][0]["content"][0]["text"]
-    assert joined_deltas(events) == text
-    return str(text)
+    plain, streamed = [
+        await host.post(path, **body_for(path, model=model, stream=stream, **body)) for stream in (False, True)
+    ]
+    assert model_of(plain) == model_of(streamed) == model
+    assert text_of(plain) == text_of(streamed)
+    return text_of(plain)
 
 
 # --- Several models --------------------------------------------------------------------------------------------------
 
 
-async def test_the_model_that_was_asked_for_answers() -> None:
+@on_both_paths
+async def test_the_model_that_was_asked_for_answers(path: str) -> None:
     """Each is loaded when it is first asked for, and given back after every request."""
     engines = {"first": engine("one"), "second": engine("two")}
     registry = registry_globals(engines)
     with ScriptedHost(globals=registry) as host:
-        assert await ask(host, "second") == "two"
+        assert await ask(host, path, "second") == "two"
         assert active_requests(registry) == {"second": 0}
-        assert await ask(host, "first") == "one"
-        assert await ask(host, "second") == "two"
+        assert await ask(host, path, "first") == "one"
+        assert await ask(host, path, "second") == "two"
     assert active_requests(registry) == {"first": 0, "second": 0}
     assert [len(model.calls) for model in engines.values()] == [2, 4]
 
@@ -72,45 +83,53 @@ async def test_an_unknown_model_is_told_the_known_ones(stream: bool) -> None:
     """404 model_not_found, JSON also where a stream was asked for, and nothing is loaded."""
     registry = registry_globals({"first": engine("one"), "second": engine("two")})
     with ScriptedHost(globals=registry) as host:
-        refused = await host.post(model="third", input="hi", stream=stream)
-    assert refused.status_code == 404
-    error = refused.json()["error"]
+        ours, chat = [
+            await host.post(path, **body_for(path, model="third", stream=stream)) for path in (RESPONSES, CHAT)
+        ]
+    assert ours.status_code == 404
+    error = refused_alike(ours, chat)
     assert (error["code"], error["param"]) == ("model_not_found", "model")
     assert "`first`, `second`" in error["message"]
     assert active_requests(registry) == {}
 
 
-async def test_a_model_is_given_back_whatever_happens() -> None:
+@on_both_paths
+async def test_a_model_is_given_back_whatever_happens(path: str) -> None:
     """After failures, refusals and structured answers as well: a model that is not would never be unloaded."""
     broken = LoadedEngine([Script(["x"], error=RuntimeError("boom"), error_after=1)])
     registry = registry_globals({"broken": broken, "good": engine('{"a": 1}')})
+    json_format = {RESPONSES: {"text": JSON_FORMAT}, CHAT: {"response_format": JSON_FORMAT["format"]}}[path]
     with ScriptedHost(globals=registry) as host:
-        assert (await host.post(model="broken", input="hi")).status_code == 500
-        assert (await host.stream(model="broken", input="hi"))[-1].type == "response.failed"
-        assert await ask(host, "good", text=JSON_FORMAT) == '{"a": 1}'
-        image = {"type": "input_image", "image_url": data_url("red")}
+        assert (await host.post(path, **body_for(path, model="broken"))).status_code == 500
+        failed = await host.post(path, **body_for(path, model="broken", stream=True))
+        assert failed.status_code == 200
+        assert path == CHAT or read_stream(failed.content)[-1].type == "response.failed"
+        assert active_requests(registry) == {"broken": 0}
+        assert await ask(host, path, "good", **json_format) == '{"a": 1}'
         broken._mllm = False
-        refused = await host.post(model="broken", input=[{"role": "user", "content": [image]}])
-        assert refused.status_code == 400
+        # We refuse the image; the host leaves it out, and the engine fails once more.
+        refused = await host.post(path, **body_for(path, model="broken", image=data_url("red")))
+        assert refused.status_code == {RESPONSES: 400, CHAT: 500}[path]
     assert active_requests(registry) == {"broken": 0, "good": 0}
 
 
+@on_both_paths
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_goes_away_gives_its_model_back(stream: bool) -> None:
+async def test_a_client_that_goes_away_gives_its_model_back(path: str, stream: bool) -> None:
     """Under a real server; the lease is the host's, and found by our view of the request."""
     gate = Gate()
     held = LoadedEngine([Script(["Hel", "lo"], gates={1: gate}), Script(["Fine."])])
     registry = registry_globals({"held": held})
     with ScriptedHost(globals=registry) as host, host.serving() as url:
         async with httpx.AsyncClient(base_url=url) as client:
-            body = {"model": "held", "input": "hi", "stream": stream}
+            body = body_for(path, model="held")
             with pytest.raises(httpx.ReadTimeout):
-                await client.post("/v1/responses", json=body, timeout=1)
+                await client.post(path, json={**body, "stream": stream}, timeout=1)
             assert gate.reached.is_set()
             await wait_until_async(lambda: active_requests(registry) == {"held": 0}, "the model to be given back", 3)
-            answer = await client.post("/v1/responses", json={**body, "stream": False})
+            answer = await client.post(path, json=body)
     assert held.calls[0].aborted
-    assert answer.json()["output"][0]["content"][0]["text"] == "Fine."
+    assert text_of(answer) == "Fine."
     assert active_requests(registry) == {"held": 0}
 
 
@@ -123,14 +142,17 @@ async def test_a_model_without_room_is_refused_while_others_work() -> None:
         async with httpx.AsyncClient(base_url=url) as client, streaming(url, model="first") as stream:
             await stream.until("response.output_text.delta")
             for streamed in (False, True):
-                body = {"model": "second", "input": "hi", "stream": streamed}
-                refused = await client.post("/v1/responses", json=body)
-                assert (refused.status_code, refused.json()["error"]["code"]) == (503, "service_unavailable")
-                assert "memory budget" in refused.json()["error"]["message"]
+                ours, chat = [
+                    await client.post(path, json=body_for(path, model="second", stream=streamed))
+                    for path in (RESPONSES, CHAT)
+                ]
+                error = refused_alike(ours, chat)
+                assert (ours.status_code, error["code"]) == (503, "service_unavailable")
+                assert "memory budget" in error["message"]
             gate.open()
             assert joined_deltas(await stream.rest()) == "one"
-            answer = await client.post("/v1/responses", json={"model": "second", "input": "hi"})
-    assert answer.json()["output"][0]["content"][0]["text"] == "two"
+            for path in (RESPONSES, CHAT):
+                assert text_of(await client.post(path, json=body_for(path, model="second"))) == "two"
     assert (first.stopped, second.stopped) == (True, False)
 
 
@@ -148,7 +170,8 @@ async def test_a_stream_begins_while_its_model_is_loading() -> None:
     assert active_requests(registry) == {"slow": 0}
 
 
-async def test_a_model_that_fails_to_load_is_an_error() -> None:
+@on_both_paths
+async def test_a_model_that_fails_to_load_is_an_error(path: str) -> None:
     """In a status while there is one to choose, and the next attempt loads anew."""
 
     class Broken(LoadedEngine):
@@ -159,9 +182,9 @@ async def test_a_model_that_fails_to_load_is_an_error() -> None:
     registry = registry_globals({"broken": Broken([Script(["never"])])})
     with ScriptedHost(globals=registry) as host:
         for stream in (False, True):
-            refused = await host.post(model="broken", input="hi", stream=stream)
+            refused = await host.post(path, **body_for(path, model="broken", stream=stream))
             assert refused.status_code == 500
-            assert refused.json()["error"]["code"] == "server_error"
+            assert path == CHAT or error_of(refused)["code"] == "server_error"
 
 
 @dataclass
@@ -186,12 +209,12 @@ class Waiting:
 
 
 @pytest.mark.parametrize("leaver", [0, 1], ids=["first", "second"])
-@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+@on_both_paths
 async def test_a_client_that_leaves_does_not_stop_a_load(path: str, leaver: int) -> None:
     """Neither the one whose request has begun it nor one that waits for it; and no lease is left over."""
     loading, waiting = Gate(), Waiting()
     registry = registry_globals({"slow": engine("one", loading)})
-    body = {"model": "slow", "input": "hi", "messages": [{"role": "user", "content": "hi"}]}
+    body = body_for(path, model="slow")
     with ScriptedHost(globals={**registry, **waiting.globals()}) as host, host.serving() as url:
         async with httpx.AsyncClient(base_url=url, timeout=20) as client:
             requests = []
@@ -240,8 +263,9 @@ async def test_this_host_needs_the_patch() -> None:
 # --- Unloading -------------------------------------------------------------------------------------------------------
 
 
+@on_both_paths
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_model_in_use_is_not_idle(stream: bool) -> None:
+async def test_a_model_in_use_is_not_idle(path: str, stream: bool) -> None:
     """However long the answer takes; then it is idle, is unloaded, and loaded again for the next request."""
     gate = Gate()
     first, second = engine("Hi", gates={1: gate}), engine("Again")
@@ -249,38 +273,41 @@ async def test_a_model_in_use_is_not_idle(stream: bool) -> None:
     residency = lazy["_residency_manager"]
     with ScriptedHost(globals=lazy) as host, host.serving() as url:
         async with httpx.AsyncClient(base_url=url, timeout=20) as client:
-            body = {"model": SCRIPTED_MODEL, "input": "hi", "stream": stream}
-            request = asyncio.ensure_future(client.post("/v1/responses", json=body))
+            body = body_for(path, model=SCRIPTED_MODEL)
+            request = asyncio.ensure_future(client.post(path, json={**body, "stream": stream}))
             await wait_until_async(gate.reached.is_set, "the engine to generate")
             used_at = residency.get_status(KEY)["last_used_at"]
             await wait_until_async(lambda: time.time() - used_at > 0.2, "the time to be up")
             assert await residency.unload_if_idle(KEY) is False
             gate.open()
-            assert (await request).status_code == 200
+            assert text_of(await request) == "Hi"
             await wait_until_async(lambda: residency.get_status(KEY)["active_requests"] == 0, "the end of the request")
             used_at = residency.get_status(KEY)["last_used_at"]
             await wait_until_async(lambda: time.time() - used_at > 0.1, "the time to be up")
             assert await residency.unload_if_idle(KEY) is True
             assert first.stopped
-            answer = await client.post("/v1/responses", json={**body, "stream": False})
-    assert answer.json()["output"][0]["content"][0]["text"] == "Again"
+            answer = await client.post(path, json=body)
+    assert text_of(answer) == "Again"
 
 
-async def test_a_registered_model_in_use_is_not_idle() -> None:
+@on_both_paths
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_registered_model_in_use_is_not_idle(path: str, stream: bool) -> None:
     """The same for a model of the registry, whose idle ones are looked for all together."""
     gate = Gate()
     registry = registry_globals({"one": engine("Hi", gates={1: gate})}, idle_seconds=0.05)
     manager = registry["_model_manager"]
     with ScriptedHost(globals=registry) as host:
-        request = asyncio.ensure_future(host.stream(model="one", input="hi"))
+        body = body_for(path, model="one", stream=stream)
+        request = asyncio.ensure_future(host.post(path, **body))
         await wait_until_async(gate.reached.is_set, "the engine to generate")
         await wait_until_async(lambda: time.time() - manager._loaded["one"].last_used_at > 0.1, "the time to be up")
         assert await manager.unload_idle() == []
         gate.open()
-        assert (await request)[-1].type == "response.completed"
+        assert text_of(await request) == "Hi"
         await wait_until_async(lambda: time.time() - manager._loaded["one"].last_used_at > 0.1, "the time to be up")
         assert await manager.unload_idle() == ["one"]
-        assert joined_deltas(await host.stream(model="one", input="hi")) == "Hi"
+        assert text_of(await host.post(path, **body)) == "Hi"
 
 
 # --- The tiny models -------------------------------------------------------------------------------------------------
@@ -315,20 +342,17 @@ def lazy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostServer
         yield server
 
 
-def answer(server: HostServer, model: str, *, stream: bool, **body: Any) -> str:
+def post(server: HostServer, path: str, model: str, text: str, **fields: Any) -> httpx.Response:
+    """The answer to a question, with an image or without."""
+    body = body_for(path, text, model=model, temperature=0, **fields)
+    return httpx.post(f"{server.url}{path}", json=body, timeout=60)
+
+
+def answer(server: HostServer, path: str, model: str, text: str, **fields: Any) -> str:
     """The text of an answer of a real model."""
-    request = {"model": model, "temperature": 0, "max_output_tokens": 60, "stream": stream, **body}
-    response = httpx.post(f"{server.api_url}/responses", json=request, timeout=60)
-    assert response.status_code == 200, response.text
-    answered = terminal_response(read_stream(response.content)) if stream else response.json()
-    assert (answered["model"], answered["status"]) == (model, "completed")
-    (message,) = answered["output"]
-    return str(message["content"][0]["text"])
-
-
-def question(colour: str) -> list[dict[str, Any]]:
-    image = {"type": "input_image", "image_url": data_url(colour)}
-    return [{"role": "user", "content": [{"type": "input_text", "text": tiny.ASK_COLOUR}, image]}]
+    response = post(server, path, model, text, **fields)
+    assert model_of(response) == model
+    return text_of(response)
 
 
 def loaded_models(server: HostServer) -> set[str]:
@@ -337,30 +361,41 @@ def loaded_models(server: HostServer) -> set[str]:
     return {model["id"] for model in models if model["status"] != "unloaded"}
 
 
+@on_both_paths
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_right_tiny_model_answers(registry_server: HostServer, stream: bool) -> None:
-    """The one that sees names the colour, the one that does not refuses the image; a model that is not there is a 404."""
+def test_the_right_tiny_model_answers(registry_server: HostServer, path: str, stream: bool) -> None:
+    """The one that sees names the colour, and the one that does not greets."""
     for colour in ("red", "blue"):
-        assert answer(registry_server, "eyes", stream=stream, input=question(colour)) == tiny.colour_answer(colour)
-        assert answer(registry_server, "words", stream=stream, input="hello") == tiny.GREETING
-    blind = {"model": "words", "input": question("red"), "stream": stream}
-    refused = httpx.post(f"{registry_server.api_url}/responses", json=blind, timeout=60)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unsupported_content_type")
-    unknown = httpx.post(f"{registry_server.api_url}/responses", json={**blind, "model": "ears"})
-    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+        seen = answer(registry_server, path, "eyes", tiny.ASK_COLOUR, image=data_url(colour), stream=stream)
+        assert seen == tiny.colour_answer(colour)
+        assert answer(registry_server, path, "words", "hello", stream=stream) == tiny.GREETING
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_idle_tiny_models_are_unloaded_and_come_back(registry_server: HostServer, stream: bool) -> None:
+def test_what_no_tiny_model_can_do_is_refused(registry_server: HostServer, stream: bool) -> None:
+    """A model that is not there, as by the chat endpoint; and an image for the one that does not see, which the host
+    would leave out.
+    """
+    ours, chat = [post(registry_server, path, "ears", "hello", stream=stream) for path in (RESPONSES, CHAT)]
+    error = refused_alike(ours, chat)
+    assert (ours.status_code, error["code"]) == (404, "model_not_found")
+    blind = post(registry_server, RESPONSES, "words", tiny.ASK_COLOUR, image=data_url("red"), stream=stream)
+    assert (blind.status_code, error_of(blind)["code"]) == (400, "unsupported_content_type")
+
+
+@on_both_paths
+@pytest.mark.parametrize("stream", [False, True])
+def test_idle_tiny_models_are_unloaded_and_come_back(registry_server: HostServer, path: str, stream: bool) -> None:
     """No lease of ours keeps them in memory, and the next request loads them again."""
-    answer(registry_server, "words", stream=stream, input="hello")
+    answer(registry_server, path, "words", "hello", stream=stream)
     wait_until(lambda: not loaded_models(registry_server), "the models to be unloaded", 30)
-    assert answer(registry_server, "words", stream=stream, input="hello") == tiny.GREETING
+    assert answer(registry_server, path, "words", "hello", stream=stream) == tiny.GREETING
     assert "words" in loaded_models(registry_server)
 
 
+@on_both_paths
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_lazy_tiny_model_is_loaded_unloaded_and_comes_back(lazy_server: HostServer, stream: bool) -> None:
+def test_a_lazy_tiny_model_is_loaded_unloaded_and_comes_back(lazy_server: HostServer, path: str, stream: bool) -> None:
     """The first request finds no model and is answered; so is the first after it was unloaded."""
 
     def is_loaded() -> bool:
@@ -368,5 +403,6 @@ def test_a_lazy_tiny_model_is_loaded_unloaded_and_comes_back(lazy_server: HostSe
 
     for colour in ("green", "yellow"):
         wait_until(lambda: not is_loaded(), "the model to be unloaded", 30)
-        assert answer(lazy_server, MODEL_NAME, stream=stream, input=question(colour)) == tiny.colour_answer(colour)
+        seen = answer(lazy_server, path, MODEL_NAME, tiny.ASK_COLOUR, image=data_url(colour), stream=stream)
+        assert seen == tiny.colour_answer(colour)
         assert is_loaded()
