@@ -38,8 +38,11 @@ def rules_of(name: str) -> set[str]:
     return set() if names == "nothing" else set(names.split(", "))
 
 
-def renderer(name: str) -> Render:
-    """Renders with one of the templates, in the environment that transformers has for them."""
+def renderer(name: str, *, opens_answer: bool = True) -> Render:
+    """Renders with one of the templates, in the environment that transformers has for them.
+
+    The beginning of the answer, which a prompt ends with, is no part of the next one where a thought goes there.
+    """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
@@ -49,14 +52,14 @@ def renderer(name: str) -> Render:
 
     def render(messages: Sequence[Mapping[str, Any]], tools: list[dict[str, Any]] | None) -> str:
         prepared = [_prepared(message) for message in messages]
-        return template.render(messages=prepared, tools=tools, add_generation_prompt=True)
+        return template.render(messages=prepared, tools=tools, add_generation_prompt=opens_answer)
 
     return render
 
 
 def _prepared(message: Mapping[str, Any]) -> dict[str, Any]:
-    """As a multimodal engine gives it to the template."""
-    ready = build_mllm_message(message)
+    """As a multimodal engine gives it to the template, but that content which is null stays so: others pass it on."""
+    ready = {**build_mllm_message(message), "content": message["content"]}
     if isinstance(ready["content"], list):
         ready["content"] = [{"type": "image"} if part["type"] == "image_url" else part for part in ready["content"]]
     return ready

@@ -30,6 +30,7 @@ def assert_acceptable(messages: Sequence[ChatMessage]) -> None:
     answered = False
     for index, message in enumerate(messages):
         content = message["content"]
+        assert isinstance(content, str | list), "content is never null"
         pictures_only = isinstance(content, list) and all(part["type"] == "image_url" for part in content)
         if message["role"] == "tool":
             assert open_calls

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2.exceptions import TemplateError
 
+from responses_plugin.lowering.messages import user_text
 from responses_plugin.lowering.placement import IMAGES_OF, OPENING, WAITING
 from responses_plugin.lowering.template import RULES, TemplateRules, describe, matters, probe_template, refused
 from tests.images import data_url
@@ -145,6 +147,73 @@ def test_nothing_is_lost_whatever_the_rules(conversation: Conversation) -> None:
         messages = lower(conversation.items, template=rules)
         assert sorted(marks_of(messages)) == sorted(conversation.texts), describe(rules)
         assert sorted(images_of(messages)) == sorted(conversation.images), describe(rules)
+
+
+@modest
+@given(any_items(), st.booleans())
+def test_no_content_is_null_whatever_the_rules(conversation: Conversation, supports_images: bool) -> None:
+    """Not even that of a call without text: many templates look into it, and some write the word ``None``.
+
+    All show a call whose content is empty, so this is not asked for.
+    """
+    items = [item for item in conversation.items if supports_images or "image" not in str(item)]
+    for rules in set(RULE_SETS.values()):
+        for message in lower(items, template=rules, supports_images=supports_images):
+            assert isinstance(message["content"], str | list), describe(rules)
+
+
+def test_null_content_would_be_refused() -> None:
+    """By the template that is there for it, which all lowered conversations are rendered with above."""
+    with pytest.raises(TemplateError, match="Content is not null"):
+        RENDERERS["content_not_null"]([user_text("hi"), {**calling("a"), "content": None}, tool("a")], None)
+
+
+# --- Prompts that grow ----------------------------------------------------------------------------------------------
+
+#: Templates that change the beginning of a prompt as it grows, whatever messages they get: not ours to mend. What stands
+#: beside them is what a request must be without to be spared that.
+MOVING = {
+    "thoughts_dropped": "thoughts",  # Those of a turn go once the user speaks again.
+    "tools_last": "tools",  # They move on with each user turn.
+}
+
+
+def prompts_of(
+    name: str, requests: Sequence[Sequence[dict[str, Any]]], *, tools: bool, instructions: str | None = None
+) -> list[str]:
+    """What a template makes of each request, without the beginning of the answer."""
+    rules, render = RULE_SETS[name], renderer(name, opens_answer=False)
+    prompts = []
+    for items in requests:
+        messages = lower(items, template=rules, instructions=instructions)
+        if not rules.images:
+            messages = [message for message in messages if isinstance(message["content"], str)]
+        prompts.append(render(messages, TOOLS if tools else None))
+    return prompts
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=20)
+@given(agent_conversations(parallel_outputs_shuffled=True), st.booleans(), st.sampled_from([None, "You code."]))
+def test_prompts_only_grow(name: str, conversation: Conversation, tools: bool, instructions: str | None) -> None:
+    """The text of each prompt is the beginning of the next one's, up to where the answer goes."""
+    lacks = MOVING.get(name)
+    requests = [
+        [item for item in conversation.items[:end] if lacks != "thoughts" or item.get("type") != "reasoning"]
+        for end in conversation.boundaries
+    ]
+    prompts = prompts_of(name, requests, tools=tools and lacks != "tools", instructions=instructions)
+    for shorter, longer in pairwise(prompts):
+        assert longer.startswith(shorter)
+        assert len(longer) > len(shorter) or not RULE_SETS[name].images
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_template_moves_is_known(name: str) -> None:
+    """Those that are excepted above do what is said of them, and no other does."""
+    thought = [user("hi"), reasoning("Two."), call("a"), output("a")]
+    prompts = prompts_of(name, [thought, [*thought, assistant("ok"), user("go")]], tools=True)
+    assert prompts[1].startswith(prompts[0]) is (name not in MOVING)
 
 
 # --- Placement, rule by rule ----------------------------------------------------------------------------------------
