@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from tests import tiny
 from tests.benchmark import trace
 from tests.host.scripted import SCRIPTED_MODEL, EngineCall, Script, ScriptedHost, tiny_tokenizer
+from tests.images import data_url
 from tests.lowering.conversations import Conversation, agent_conversations
 from tests.reading import lower_body
 
@@ -26,8 +28,12 @@ WITH_AND_WITHOUT_IMAGES = pytest.mark.parametrize("images", [False, True], ids=[
 def rendered(body: Json, *, supports_images: bool = True, opens_answer: bool = False) -> str:
     """The text of a prompt, as the tiny model's template writes it."""
     chat, messages = lower_body(body, supports_images=supports_images)
+    return written(messages, chat.get("tools"), opens_answer=opens_answer)
+
+
+def written(messages: Sequence[Any], tools: Any, *, opens_answer: bool = False) -> str:
     text = tiny_tokenizer().apply_chat_template(
-        messages, tools=chat.get("tools"), tokenize=False, add_generation_prompt=opens_answer
+        messages, tools=tools, tokenize=False, add_generation_prompt=opens_answer
     )
     assert isinstance(text, str)
     return text
@@ -75,6 +81,37 @@ async def test_a_stored_session_only_grows(way: str, images: bool) -> None:
     assert_appended([call.messages for call in stored])
     assert [without_ids(call.messages) for call in stored] == [without_ids(call.messages) for call in replayed]
     assert all(call.tools == stored[0].tools for call in [*stored, *replayed])
+
+
+@settings(max_examples=15, deadline=None)
+@given(agent_conversations(parallel_outputs_shuffled=True))
+async def test_any_stored_session_only_grows(conversation: Conversation) -> None:
+    """Whatever a client adds, and whoever keeps it: the engine gets the same messages, each time with more behind them."""
+    # The host looks up where an image is to come from; these bring theirs along.
+    items = json.loads(re.sub(r"https://example\.com/\d+\.png", data_url("red"), json.dumps(conversation.items)))
+    added = [items[start:end] for start, end in pairwise([0, *conversation.boundaries])]
+    calls = {way: await hold_any(added, way) for way in ("input", "previous_response_id", "conversation")}
+    for way, made in calls.items():
+        assert len(made) == len(added)
+        assert_appended([call.messages for call in made])
+        assert_appended([written(call.messages, call.tools) for call in made])
+        assert [call.messages for call in made] == [call.messages for call in calls["input"]], way
+
+
+async def hold_any(added: Sequence[list[Json]], way: str) -> list[EngineCall]:
+    """Let a client add this, turn by turn, to which the model always says the same."""
+    history: list[Json] = []
+    kept: Json = {way: "conv_prefix"} if way == "conversation" else {}
+    with ScriptedHost(Script(["Hello."])) as host:
+        for new in added:
+            body: Json = {"instructions": "You code.", "tools": tiny.RESPONSES_TOOLS, **kept}
+            answer = (await host.post(input=[*history, *new], **body)).json()
+            assert answer["status"] == "completed", answer
+            if way == "input":
+                history += [*new, *answer["output"]]
+            elif way == "previous_response_id":
+                kept = {way: answer["id"]}
+        return host.engine.calls
 
 
 async def hold(host: ScriptedHost, turns: Sequence[trace.Turn], way: str) -> list[EngineCall]:
