@@ -13,11 +13,12 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class View:
-    """One rendering: the template's messages and keyword arguments, and the images that go with them."""
+    """One rendering: the template's messages and keyword arguments, and the images and sounds that go with them."""
 
     messages: list[Message]
     arguments: dict[str, Any]
     images: list[str]
+    sounds: list[str]
 
 
 class _Rendered(BaseException):
@@ -28,6 +29,7 @@ def view(messages: list[Message], *, stream: bool = False, frames: int = 0, **op
     """What reaches the template; every video has ``frames`` frames."""
     seen: dict[str, Any] = {}
     images: list[str] = []
+    sounds: list[str] = []
 
     class Processor:
         chat_template = ""
@@ -40,13 +42,17 @@ def view(messages: list[Message], *, stream: bool = False, frames: int = 0, **op
         images.extend(urls)
         return urls
 
+    def prepare_audio(urls: list[str]) -> list[str]:
+        sounds.extend(urls)
+        return urls
+
     model = SimpleNamespace(
         processor=Processor(),
         _loaded=True,
         _video_native=False,
         _video_native_with_audio=False,
         _prepare_images=prepare_images,
-        _prepare_audio=list,
+        _prepare_audio=prepare_audio,
         _prepare_video=lambda video, **options: ["frame"] * frames,
     )
     model._collect_video_inputs = MethodType(MLXMultimodalLM._collect_video_inputs, model)
@@ -55,5 +61,5 @@ def view(messages: list[Message], *, stream: bool = False, frames: int = 0, **op
     try:
         list(chat(model, messages, **options))
     except _Rendered:
-        return View(seen["messages"], seen["arguments"], images)
+        return View(seen["messages"], seen["arguments"], images, sounds)
     raise AssertionError("the template was not reached")
