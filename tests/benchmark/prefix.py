@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.checkpoints.training.export_text import export_text
 from tests.host.servers import ENGINE_OPTIONS, TEXT_OPTIONS, TINY_OPTIONS, TINY_VLM, running_host
 from tests.reading import lower_body
 
-PLUGIN, CHAT, HOST = "plugin", "host chat", "host's own"
+WAYS = PLUGIN, CHAT, HOST = "plugin", "host chat", "host's own"
 
 _NOTE = (
     "R = prefilled tokens / new tokens, summed over the turns 2 to 12 of a session that is replayed in full each time.\n"
@@ -64,9 +65,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Session:
-    """The turns that were answered; an endpoint that refuses one is through with the session."""
+    """The turns that were answered, of so many; an endpoint that refuses one is through with the session."""
 
     turns: Sequence[Answered]
+    length: int
 
     @property
     def new(self) -> int:
@@ -79,7 +81,7 @@ class Session:
     @property
     def ratio(self) -> float | None:
         """None for a session that did not get to its end."""
-        return self.prefilled / self.new if len(self.turns) == trace.TURNS and self.new else None
+        return self.prefilled / self.new if len(self.turns) == self.length and self.new else None
 
     @property
     def right(self) -> int:
@@ -92,15 +94,21 @@ def measure(names: Sequence[str]) -> Section:
     targets: list[Target] = []
     for name in names:
         sys.stderr.write(f"  {name}\n")
-        sessions = _hold_sessions(ROUTES[name])
+        sessions = hold_sessions(ROUTES[name])
         rows.append(_row(name, sessions))
-        plugin, chat = sessions[PLUGIN].ratio, sessions[CHAT].ratio
-        if plugin is None or chat is None:
-            raise RuntimeError(f"{name}: a turn was refused")
-        targets.append(Target(f"prefix: {name}: R of the plugin / of host chat", plugin / chat, 1.0))
-        if name == "batched text":
-            targets.append(Target(f"prefix: {name}: R of the plugin", plugin, _MOST_BATCHED_TEXT))
+        targets += targets_of(name, sessions)
     return Section("prefix", _NOTE, rows, targets)
+
+
+def targets_of(name: str, sessions: Mapping[str, Session]) -> list[Target]:
+    """What the session of the plugin must be like on this route, beside that of host chat."""
+    plugin, chat = sessions[PLUGIN].ratio, sessions[CHAT].ratio
+    if plugin is None or chat is None:
+        raise RuntimeError(f"{name}: a turn was refused")
+    targets = [Target(f"prefix: {name}: R of the plugin / of host chat", plugin / chat, 1.0, counted=True)]
+    if name == "batched text":
+        targets.append(Target(f"prefix: {name}: R of the plugin", plugin, _MOST_BATCHED_TEXT, counted=True))
+    return targets
 
 
 def _row(name: str, sessions: Mapping[str, Session]) -> Row:
@@ -116,15 +124,17 @@ def _row(name: str, sessions: Mapping[str, Session]) -> Row:
 # --- Sessions --------------------------------------------------------------------------------------------------------
 
 
-def _hold_sessions(route: Route) -> dict[str, Session]:
-    """The session in each of the three ways."""
-    return {
-        **_serve(route, "responses_plugin", {PLUGIN: _respond}),
-        **_serve(route, "vllm_mlx.cli", {CHAT: _chat, HOST: _respond}),
-    }
+def hold_sessions(route: Route, ways: Sequence[str] = WAYS, length: int = trace.TURNS) -> dict[str, Session]:
+    """The session, or the beginning of it, in each of these ways. Two servers side by side do not count differently."""
+    with ThreadPoolExecutor() as pool:
+        held = [
+            pool.submit(_serve, route, module, {way: asked[way] for way in ways if way in asked}, length)
+            for module, asked in _SERVERS.items()
+        ]
+        return {way: session for each in held for way, session in each.result().items()}
 
 
-def _serve(route: Route, module: str, ways: Mapping[str, _Way]) -> dict[str, Session]:
+def _serve(route: Route, module: str, ways: Mapping[str, _Way], length: int) -> dict[str, Session]:
     """Hold the session in these ways, one after the other, with one server."""
     with TemporaryDirectory(prefix="responses-benchmark-") as folder:
         model, record = Path(folder, "model"), Path(folder, "prefilled")
@@ -136,11 +146,11 @@ def _serve(route: Route, module: str, ways: Mapping[str, _Way]) -> dict[str, Ses
             running_host(options, Path(folder, "host.log"), command=command) as server,
             httpx.Client(base_url=server.api_url, timeout=_ANSWER_SECONDS) as client,
         ):
-            return {name: _hold(client, route, record, way) for name, way in ways.items()}
+            return {name: _hold(client, route, record, way, length) for name, way in ways.items()}
 
 
-def _hold(client: httpx.Client, route: Route, record: Path, way: _Way) -> Session:
-    turns = trace.session(images=route.images)
+def _hold(client: httpx.Client, route: Route, record: Path, way: _Way, length: int) -> Session:
+    turns = trace.session(images=route.images)[:length]
     answered: list[Answered] = []
     before = prefilled(record)
     for turn, items in zip(turns, trace.replays(turns), strict=True):
@@ -152,7 +162,7 @@ def _hold(client: httpx.Client, route: Route, record: Path, way: _Way) -> Sessio
         prompt, said = answer
         answered.append(Answered(prompt, after - before, said == trace.said(turn.answer)))
         before = after
-    return Session(answered)
+    return Session(answered, length)
 
 
 # --- Ways ------------------------------------------------------------------------------------------------------------
@@ -179,3 +189,10 @@ def _chat(client: httpx.Client, route: Route, body: _Body) -> tuple[int, list[st
     names = [call["function"]["name"] for call in message.get("tool_calls") or []]
     text = message.get("content")
     return completion["usage"]["prompt_tokens"], [*([text] if text else []), *names]
+
+
+#: What is started, and the ways that are asked of it.
+_SERVERS: dict[str, dict[str, _Way]] = {
+    "responses_plugin": {PLUGIN: _respond},
+    "vllm_mlx.cli": {CHAT: _chat, HOST: _respond},
+}
