@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from vllm_mlx.engine.simple import SimpleEngine
 import responses_plugin
 from responses_plugin import __main__ as command_line
 from responses_plugin.hooks import templates
-from responses_plugin.lowering.template import TemplateRules
+from responses_plugin.lowering.template import TemplateRules, refused
+from tests.checkpoints.training.export_text import export_text
 from tests.host.scripted import Script, ScriptedEngine, ScriptedHost
 from tests.host.servers import MODEL_NAME, TINY_VLM
 from tests.images import data_url
@@ -261,11 +262,29 @@ def test_the_doctor_does_not_look_for_models_elsewhere(capsys: pytest.CaptureFix
 # --- The real engines -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["simple", "batched"])
-def tiny(request: pytest.FixtureRequest) -> Iterator[tuple[TestClient, Callable[[str], None]]]:
-    """A client of the host with the tiny model and the plugin, and a way to give the model another template."""
-    engine_class = {"simple": SimpleEngine, "batched": BatchedEngine}[request.param]
-    engine = engine_class(str(TINY_VLM), force_mllm=True)
+ENGINES = {"simple": SimpleEngine, "batched": BatchedEngine}
+#: A client of the host with a model and the plugin, and a way to give the model another template.
+Served = tuple[TestClient, "Callable[[str], None]"]
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def tiny(request: pytest.FixtureRequest) -> Iterator[Served]:
+    """The tiny model that sees."""
+    with served(ENGINES[request.param](str(TINY_VLM), force_mllm=True)) as host:
+        yield host
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def tiny_text(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The one that only reads."""
+    folder = tmp_path_factory.mktemp("text") / "model"
+    export_text(TINY_VLM, folder)
+    with served(ENGINES[request.param](str(folder))) as host:
+        yield host
+
+
+@contextmanager
+def served(engine: Any) -> Iterator[Served]:
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(server, "_engine", engine)
@@ -273,11 +292,13 @@ def tiny(request: pytest.FixtureRequest) -> Iterator[tuple[TestClient, Callable[
         responses_plugin.enable()
         stack.callback(responses_plugin.disable)
         client = stack.enter_context(TestClient(server.app))
-        processor = getattr(engine, "_processor", None) or engine._model.processor
+        model = engine._model
+        processor = getattr(engine, "_processor", None) or getattr(model, "processor", None)
+        owners = [processor, processor.tokenizer] if processor else [engine.tokenizer]
 
         def use(template: str) -> None:
-            processor.chat_template = template
-            processor.tokenizer.chat_template = template
+            for owner in owners:
+                owner.chat_template = template
 
         yield client, use
 
@@ -287,7 +308,7 @@ def ask(client: TestClient, *, stream: bool = False, **body: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_family_is_served(tiny: tuple[TestClient, Callable[[str], None]], name: str) -> None:
+def test_every_family_is_served(tiny: Served, name: str) -> None:
     """A tiny model does not understand the templates of others, but its prompts render, with all the images in them."""
     client, use = tiny
     # The processor of the tiny model knows its own mark for an image only.
@@ -301,8 +322,23 @@ def test_every_family_is_served(tiny: tuple[TestClient, Callable[[str], None]], 
     assert terminal_response(read_stream(unasked.content))["status"] == "incomplete"
 
 
+def test_harmony_is_served(tiny_text: Served) -> None:
+    """By an engine that reads only, as its models do: what it refuses is found out, and all conversations render."""
+    client, use = tiny_text
+    use(template_text("harmony"))
+    assert {rule.name for rule in refused(templates.template_rules(server._engine))} == rules_of("harmony")
+    for title, items in CONVERSATIONS.items():
+        if BLUE in json.dumps(items):
+            continue
+        for tools in ([], LOOK):
+            plain = ask(client, input=items, instructions="Plan.", tools=tools)
+            assert plain.status_code == 200, (title, plain.text)
+            streamed = ask(client, input=items, instructions="Plan.", tools=tools, stream=True)
+            assert terminal_response(read_stream(streamed.content))["status"] == "incomplete", title
+
+
 def test_an_engine_that_would_go_on_without_the_conversation_does_not(
-    tiny: tuple[TestClient, Callable[[str], None]],
+    tiny: Served,
 ) -> None:
     """The simple engine swallows a refusal where there are images, and takes the last user turn for the whole."""
     client, use = tiny
