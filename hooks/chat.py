@@ -223,9 +223,11 @@ class HostStream:
         """The chunk that ends a stream, for hosts that leave it out when the last thing the model wrote is not shown.
 
         Before release 0.5.0 they do so after a call or a thought that the incremental parser did not take for one.
+        Before release 0.4.1 the simple engine gives text-only models no reason when they come to their end, but says
+        that they have.
         """
         output = self._generation.last_output
-        reason = getattr(output, "finish_reason", None)
+        reason = getattr(output, "finish_reason", None) or ("stop" if getattr(output, "finished", False) else None)
         if reason is None:
             return None
         counts = {"prompt_tokens": output.prompt_tokens, "completion_tokens": output.completion_tokens}

@@ -304,9 +304,9 @@ async def test_a_failure_that_the_host_does_not_mention(
 
 
 async def test_a_bare_end_is_a_failure(rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]) -> None:
-    """Text was broken off if neither the host nor the engine gives a reason why it has finished."""
+    """Text was broken off if neither the host nor the engine says that it has finished."""
     rewrite_chunks(_lose_finish_reason)
-    with ScriptedHost(Script(["Hel", "lo"], finish_reason=None)) as host:
+    with ScriptedHost(Script(["Hel", "lo"], finish_reason=None, output_fields={"finished": False})) as host:
         events = await host.stream(input="hi")
     assert events[-1].type == "response.failed"
     assert terminal_response(events)["error"]["code"] == "server_error"
@@ -326,15 +326,15 @@ async def test_calls_without_a_finish_reason_are_complete(
     assert (item["type"], item["status"]) == ("function_call", "completed")
 
 
-@pytest.mark.parametrize("reason", ["stop", "length"])
-async def test_a_finish_reason_that_the_host_has_lost_counts(
-    reason: str, rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]
+@pytest.mark.parametrize("reason", ["stop", "length", None])
+async def test_an_end_that_the_host_has_lost_counts(
+    reason: str | None, rewrite_chunks: Callable[[Callable[[Chunks], Chunks]], None]
 ) -> None:
-    """The engine was watched, so it is known that it has finished, and why."""
+    """The engine was watched, so it is known that it has finished, and why; without a reason it came to its end."""
     rewrite_chunks(_lose_finish_reason)
     with ScriptedHost(Script(["Hel", "lo"], finish_reason=reason)) as host:
         events = await host.stream(input="hi")
-    assert events[-1].type == ("response.completed" if reason == "stop" else "response.incomplete")
+    assert events[-1].type == ("response.incomplete" if reason == "length" else "response.completed")
     assert terminal_response(events)["usage"]["output_tokens"] == 2
 
 
