@@ -18,5 +18,6 @@ Installed as ``responses_plugin.hooks``.
 
 The rest are defects of the host that other clients meet as well, one module each, mended for
 ``/v1/chat/completions`` with ``/v1/responses``: ``adjacent_messages``, ``batched_prefix_cache``, ``native_video``,
-``registry_loads``, ``request_positions``, ``stale_image_cache``, ``text_route``, ``tool_images`` and ``tool_text``.
+``registry_loads``, ``repeated_prompts``, ``request_positions``, ``stale_image_cache``, ``text_route``, ``tool_images``
+and ``tool_text``.
 """

@@ -45,6 +45,7 @@ BUILTIN_PLUGINS = (
     "responses_plugin.hooks.tool_images",
     "responses_plugin.hooks.stale_image_cache",
     "responses_plugin.hooks.batched_prefix_cache",
+    "responses_plugin.hooks.repeated_prompts",
     "responses_plugin.hooks.request_positions",
     "responses_plugin.hooks.text_route",
     "responses_plugin.hooks.registry_loads",
