@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
+from responses_plugin.hooks.host import host_version
+from tests.host import since
 from tests.host.servers import ENGINE_OPTIONS, TINY_OPTIONS, HostServer, running_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this host cannot do."""
+    items[:], left_out = since.split(items, host_version())
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -479,7 +479,8 @@ async def test_leading_system_messages_are_one_and_later_ones_stay(stream):
 # --- Answers ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.recent  # before 0.5.0 the host's stream has a thought in pieces, tags and all, unless the tags are whole
+# Older hosts stream a thought in pieces, tags and all, unless the tags are whole.
+@pytest.mark.since("0.5.0")
 async def test_markup_is_never_text_however_it_is_cut(stream):
     """A thought and a call, cut anywhere, are a thought and a call."""
     run = await run_case("sse-01", stream=stream)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The steps that are tests, and which these are.
 TESTS = {
-    "contract": ("-m", "contract and not recent", "tests/host"),
+    "contract": ("-m", "contract", "tests/host"),
     "acceptance": ("tests/host/test_tiny_model.py", "tests/host/test_tiny_text.py"),
 }
 STEPS = (*TESTS, "table")

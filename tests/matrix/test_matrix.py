@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from responses_plugin.hooks.host import host_version
+from tests.host import since
 from tests.matrix import __main__ as command
 from tests.matrix import releases, table
 from tests.matrix.releases import SUPPORTED, Release, fetch
@@ -145,6 +146,37 @@ def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["contracts"])
     assert stopped.value.code == 2
     assert "no such step: contracts" in capsys.readouterr().err
+
+
+# --- What older releases cannot do -----------------------------------------------------------------------------------
+
+
+class Marked:
+    """A test with these marks."""
+
+    def __init__(self, *releases: str) -> None:
+        self.releases = releases
+
+    def iter_markers(self, name: str) -> list[pytest.Mark]:
+        assert name == "since"
+        return [getattr(pytest.mark, name)(release).mark for release in self.releases]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("0.3.0", 1), ("0.4.0", 2), ("0.4.1", 2), ("0.5.0", 3), ("0.6.0", 4), ("0.10.0", 4)],
+)
+def test_a_test_runs_from_its_release_on(host: str, expected: int) -> None:
+    """On older ones it is left out, and nothing else is; two marks are two conditions."""
+    tests = [Marked(), Marked("0.4.0"), Marked("0.5.0"), Marked("0.4.0", "0.6.0")]
+    assert since.split(tests, host) == (tests[:expected], tests[expected:])
+
+
+@pytest.mark.parametrize("release", ["0.5", "0.3.0", "1.0.0"])
+def test_a_mark_must_name_a_release(release: str) -> None:
+    """One that is supported and not the oldest: otherwise the test would be left out everywhere, or nowhere."""
+    with pytest.raises(ValueError, match=release):
+        since.split([Marked(release)], "0.6.0")
 
 
 # --- The table -------------------------------------------------------------------------------------------------------
