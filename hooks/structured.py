@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.host_errors import unfit_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def check_schema(response_format: Any) -> None:
@@ -56,6 +54,11 @@ def _invalid_schema(name: str, problem: str) -> RequestError:
     )
 
 
+def _type_of(response_format: Any) -> Any:
+    """Of the host's model, or of its JSON."""
+    return response_format["type"] if isinstance(response_format, Mapping) else response_format.type
+
+
 def checked_json(text: str, response_format: Any) -> str:
     """The JSON that the host finds in an answer; raises :class:`RequestError` if there is none that fits.
 
@@ -67,4 +70,7 @@ def checked_json(text: str, response_format: Any) -> str:
     _, found, fits, problem = parse_json_output(text, response_format)
     if not fits:
         raise unfit_answer(problem or "it is not JSON")
+    if _type_of(response_format) == "json_object" and not isinstance(found, dict):
+        # Older releases take any JSON for an object.
+        raise unfit_answer("it is not a JSON object")
     return text if found is None else json.dumps(found, ensure_ascii=False)
