@@ -4,6 +4,9 @@ The simple engine serves those requests with a text model built from the weights
 the host builds that of Qwen3.5 for every architecture; of Qwen2-VL, Qwen2.5-VL and others it cannot run a single
 token, and all requests without media fail. A host without a text model uses the multimodal one, as it does from 0.6.0
 on for these architectures.
+
+0.3.0 has no right text model either for those that keep more than keys and values, such as Qwen3.5 itself: under a
+system prompt that it has met before it goes on from the state of the request that came last.
 """
 
 from __future__ import annotations
@@ -49,18 +52,23 @@ def responses_host_patches() -> list[SymbolPatch]:
 
 
 def none_that_cannot_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The host's text model, tried with one token; ``None`` in its place when it fails."""
+    """The host's text model, tried with one token; ``None`` in its place when it fails, or cannot be started anew."""
 
     @wraps(original)
-    def build_text_model(vlm_model: Any, model_path: Any) -> Any:
-        text_model = original(vlm_model, model_path)
+    def build_text_model(*args: Any, **options: Any) -> Any:
+        text_model = original(*args, **options)
         if text_model is None:
             return None
         try:
-            _run_one_token(text_model)
+            cache = _run_one_token(text_model)
         except Exception as error:  # noqa: BLE001 - whatever keeps it from running would fail every request
             logger.warning(
                 "requests without media go to the multimodal model: the text model built of it fails (%s)", error
+            )
+            return None
+        if not _host_can_keep(cache):
+            logger.warning(
+                "requests without media go to the multimodal model: this host mixes up what models like it remember"
             )
             return None
         return text_model
@@ -68,12 +76,22 @@ def none_that_cannot_run(original: Callable[..., Any]) -> Callable[..., Any]:
     return build_text_model
 
 
-def _run_one_token(text_model: Any) -> None:
-    """Raises when shapes do not fit. Nothing is computed: arrays are lazy, and the result is not looked at."""
+def _run_one_token(text_model: Any) -> list[Any]:
+    """The cache, with the token. Raises when shapes do not fit. Nothing is computed: arrays are lazy."""
     import mlx.core as mx
     from mlx_lm.models.cache import make_prompt_cache
 
-    text_model(mx.array([[0]]), cache=make_prompt_cache(text_model))
+    cache: list[Any] = make_prompt_cache(text_model)
+    text_model(mx.array([[0]]), cache=cache)
+    return cache
+
+
+def _host_can_keep(cache: list[Any]) -> bool:
+    """Whether the engine can go back to this state of a model. From 0.4.0 on it asks what kind of cache it has."""
+    from mlx_lm.models.cache import KVCache
+    from vllm_mlx.engine.simple import SimpleEngine
+
+    return hasattr(SimpleEngine, "_probe_system_kv_cache_support") or all(isinstance(each, KVCache) for each in cache)
 
 
 class _AskedForWeightsError(BaseException):
