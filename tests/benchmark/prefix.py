@@ -27,7 +27,7 @@ _NOTE = (
     "Prefilled is what the model's forward passes read, new is by how much the prompt grows, the model's answer\n"
     "included: an engine that keeps its answers can be below 1. Host chat gets the messages that the plugin lowers.\n"
     "Right is how many of the twelve answers are those of the session: the host's own /v1/responses drops what it does\n"
-    "not know, and a prompt without it is cheap. A server of its own, with an empty cache, for plugin and host."
+    "not know, and a prompt without it is cheap. A server of its own, with an empty cache, for each."
 )
 #: As good as no token twice.
 _MOST_BATCHED_TEXT = 1.0
@@ -125,17 +125,14 @@ def _row(name: str, sessions: Mapping[str, Session]) -> Row:
 
 
 def hold_sessions(route: Route, ways: Sequence[str] = WAYS, length: int = trace.TURNS) -> dict[str, Session]:
-    """The session, or the beginning of it, in each of these ways. Two servers side by side do not count differently."""
+    """The session, or the beginning of it, in each of these ways. Servers side by side do not count differently."""
     with ThreadPoolExecutor() as pool:
-        held = [
-            pool.submit(_serve, route, module, {way: asked[way] for way in ways if way in asked}, length)
-            for module, asked in _SERVERS.items()
-        ]
-        return {way: session for each in held for way, session in each.result().items()}
+        held = {name: pool.submit(_serve, route, *_SERVED[name], length) for name in ways}
+        return {name: session.result() for name, session in held.items()}
 
 
-def _serve(route: Route, module: str, ways: Mapping[str, _Way], length: int) -> dict[str, Session]:
-    """Hold the session in these ways, one after the other, with one server."""
+def _serve(route: Route, module: str, way: _Way, length: int) -> Session:
+    """Hold the session with a server of its own, which has cached nothing yet."""
     with TemporaryDirectory(prefix="responses-benchmark-") as folder:
         model, record = Path(folder, "model"), Path(folder, "prefilled")
         if not route.is_mllm:
@@ -146,7 +143,7 @@ def _serve(route: Route, module: str, ways: Mapping[str, _Way], length: int) -> 
             running_host(options, Path(folder, "host.log"), command=command) as server,
             httpx.Client(base_url=server.api_url, timeout=_ANSWER_SECONDS) as client,
         ):
-            return {name: _hold(client, route, record, way, length) for name, way in ways.items()}
+            return _hold(client, route, record, way, length)
 
 
 def _hold(client: httpx.Client, route: Route, record: Path, way: _Way, length: int) -> Session:
@@ -191,8 +188,9 @@ def _chat(client: httpx.Client, route: Route, body: _Body) -> tuple[int, list[st
     return completion["usage"]["prompt_tokens"], [*([text] if text else []), *names]
 
 
-#: What is started, and the ways that are asked of it.
-_SERVERS: dict[str, dict[str, _Way]] = {
-    "responses_plugin": {PLUGIN: _respond},
-    "vllm_mlx.cli": {CHAT: _chat, HOST: _respond},
+#: What is started for each way, and how it is asked.
+_SERVED: dict[str, tuple[str, _Way]] = {
+    PLUGIN: ("responses_plugin", _respond),
+    CHAT: ("vllm_mlx.cli", _chat),
+    HOST: ("vllm_mlx.cli", _respond),
 }
