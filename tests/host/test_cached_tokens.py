@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from openai.types.responses import Response, ResponseUsage
 
+pytestmark = pytest.mark.contract
+
 INSTRUCTIONS = "you are a helpful coding assistant agent that works in the user workspace " * 10
 QUESTIONS = ["hello", tiny.ASK_COLOUR, "hello", tiny.ASK_COLOUR]
 

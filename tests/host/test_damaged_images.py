@@ -20,7 +20,10 @@ from tests.images import ImageFormat, data_url, image_bytes
 from tests.sse import read_stream, terminal_response
 
 #: The host leaves files open that it failed to decode.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.contract,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module", params=[SimpleEngine, BatchedEngine], ids=["simple", "batched"])

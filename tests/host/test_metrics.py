@@ -11,6 +11,8 @@ from vllm_mlx.metrics import MetricsCollector
 from tests.host.reading import streaming
 from tests.host.scripted import Gate, Script, ScriptedHost, wait_until_async
 
+pytestmark = pytest.mark.contract
+
 TEXT_FORMAT = {"format": {"type": "json_object"}}
 PATH = 'method="POST",path="/v1/responses"'
 IN_FLIGHT = f"vllm_mlx_http_requests_in_flight{{{PATH}}}"
@@ -73,6 +75,8 @@ async def test_generation_is_counted_as_the_hosts_own(metrics: MetricsCollector)
     assert samples['vllm_mlx_inference_ttft_seconds_count{endpoint="chat_completions",stream="true"}'] == 2
 
 
+# Older hosts count a request as over once its answer has begun.
+@pytest.mark.since("0.6.0")
 @pytest.mark.parametrize("leave", [False, True])
 async def test_a_stream_is_in_flight_until_it_ends(metrics: MetricsCollector, leave: bool) -> None:
     """Not only until it has begun; and no longer than that when the client goes away."""

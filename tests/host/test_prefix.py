@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.contract
+
 WITH_AND_WITHOUT_IMAGES = pytest.mark.parametrize("images", [False, True], ids=["text", "images"])
 
 

@@ -19,6 +19,8 @@ from responses_plugin.patching import HostMismatch, SeamStatus
 from responses_plugin.plugins import load_plugins
 from responses_plugin.settings import Settings
 
+pytestmark = pytest.mark.contract
+
 OPTIONS = [
     "--responses-keepalive",
     "--responses-store-entries",

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RED, BLUE = data_url("red"), data_url("blue")
+pytestmark = pytest.mark.contract
+
 LOOK = [
     {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}
 ]
