@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ from vllm_mlx import server
 import responses_plugin
 from responses_plugin import runtime
 from responses_plugin.hooks.host import Host, host_version
-from responses_plugin.patching import HostMismatch
+from responses_plugin.patching import HostMismatch, SymbolPatch
 
 pytestmark = pytest.mark.contract
 
@@ -67,6 +68,23 @@ def test_the_app_serves_our_endpoint_in_the_hosts_place():
     assert isinstance(route, APIRoute)
     assert route.endpoint.__module__.startswith("responses_plugin")
     assert route.endpoint is not host_route.endpoint
+
+
+def test_a_replacement_takes_whatever_its_original_takes():
+    """Also what only some releases pass, and by name: a replacement that refuses it would cost the host the call."""
+    plugins = runtime.installed_plugins()
+    patches = plugins.host_patches(runtime.make_host(runtime.Settings(), plugins))
+    symbols = [patch for patch in patches if isinstance(patch, SymbolPatch)]
+    assert symbols
+    for patch in symbols:
+        declared = inspect.getattr_static(patch.owner, patch.name, None)
+        if declared is None:
+            # Not needed where it does not exist.
+            continue
+        original = getattr(declared, "__func__", declared)
+        parameters = inspect.signature(original).parameters.values()
+        named = {each.name: ... for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+        inspect.signature(patch.replace(original), follow_wrapped=False).bind(**named)
 
 
 def test_a_request_reaches_the_plugin_and_later_the_host_again(monkeypatch):
