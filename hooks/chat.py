@@ -231,7 +231,7 @@ class HostStream:
         if reason is None:
             return None
         counts = {"prompt_tokens": output.prompt_tokens, "completion_tokens": output.completion_tokens}
-        choice = {"index": 0, "delta": {}, "finish_reason": reason}
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reason}
         return {"choices": [choice], "usage": self._generation.with_cached_tokens(counts)}
 
     async def aclose(self) -> None:

@@ -50,7 +50,11 @@ def _list_models(server: ModuleType) -> Callable[[], Awaitable[Any]]:
         listed = (await server.list_models()).model_dump()
         for model in listed["data"]:
             if model["owned_by"] == _CHAT_OWNER:
-                model.update(await asyncio.to_thread(_details, server, model["id"]))
+                try:
+                    model.update(await asyncio.to_thread(_details, server, model["id"]))
+                except Exception:
+                    # Better a list of names alone than none: clients ask for it before they send anything.
+                    logger.exception("no more than the name of %s can be told", model["id"])
         return listed
 
     return list_models

@@ -55,7 +55,7 @@ async def test_the_one_model_is_told(mllm: bool) -> None:
         }
 
 
-@pytest.mark.recent  # Before release 0.5.0 the registry unloads nothing, and is made otherwise; see tests/host/lazy.py.
+@pytest.mark.since("0.5.0")  # Before that the registry unloads nothing, and is made otherwise; see tests/host/lazy.py.
 async def test_registered_models_are_told_without_being_loaded(tmp_path: Path) -> None:
     """By their configurations; a model that has none, or a broken one, is listed all the same."""
     engines = {name: ScriptedEngine([Script(["Hi."])]) for name in ("eyes", "words", "nowhere", "broken")}
@@ -82,7 +82,7 @@ async def test_registered_models_are_told_without_being_loaded(tmp_path: Path) -
         assert not registry["_model_manager"]._loaded
 
 
-@pytest.mark.recent  # Before release 0.4.0 the host goes by the name of a model, not by its configuration.
+@pytest.mark.since("0.4.0")  # Before that the host goes by the name of a model, not by its configuration.
 async def test_a_lazy_model_is_told_before_it_is_loaded() -> None:
     """Nothing but its folder is there yet."""
     with ScriptedHost(globals={"_engine": None, "_model_path": str(TINY_VLM), "_force_mllm_model": False}) as host:
