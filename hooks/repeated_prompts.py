@@ -29,17 +29,16 @@ _WHOLE_HITS = ("exact", "supersequence")
 
 @hookimpl(trylast=True)
 def responses_host_patches() -> list[SymbolPatch]:
-    from vllm_mlx.scheduler import Scheduler
-
     return [
         SymbolPatch(
             seam="batched repeated prompts",
-            owner=Scheduler,
+            owner="vllm_mlx.scheduler:Scheduler",
             name=SCHEDULE,
             parameters=("self",),
             replace=prefill_whole_hits,
             remove_when="no supported release reads the last token twice; from 0.5.0 on the host does not",
-            not_needed=lambda: None if _reads_last_token_twice(Scheduler) else "host prefills a repeated prompt anew",
+            not_needed=lambda: None if _reads_last_token_twice() else "host prefills a repeated prompt anew",
+            defect="on the batched engine a prompt that comes again may be answered as if its last token stood there twice",
         )
     ]
 
@@ -64,9 +63,10 @@ class _InsertedError(BaseException):
     """Ends a trial; not an ``Exception``, after which the host would try again."""
 
 
-def _reads_last_token_twice(scheduler_class: type) -> bool:
-    """What the scheduler has the engine read of a prompt of two tokens that was found whole."""
+def _reads_last_token_twice() -> bool:
+    """By what the scheduler has the engine read of a prompt of two tokens that was found whole."""
     from vllm_mlx.request import Request, SamplingParams
+    from vllm_mlx.scheduler import Scheduler
 
     request = Request("probe", [1, 2], SamplingParams(), prompt_token_ids=[1, 2], num_prompt_tokens=2)
     request.prompt_cache, request.cached_tokens, request.remaining_tokens = [object()], 2, []
@@ -89,5 +89,5 @@ def _reads_last_token_twice(scheduler_class: type) -> bool:
         _validate_cache=lambda cache: True,
     )
     with contextlib.suppress(_InsertedError):
-        getattr(scheduler_class, SCHEDULE)(scheduler)
+        getattr(Scheduler, SCHEDULE)(scheduler)
     return inserted == [[2]]
