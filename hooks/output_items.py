@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from responses_plugin.context import RequestContext
-from responses_plugin.generation.items import GeneratedCall, OutputItemKind
+from responses_plugin.generation.items import OutputItemKind
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.kinds.function import FUNCTION
+from responses_plugin.kinds.toolset import GeneratedCall
 
 
 @hookimpl(trylast=True)

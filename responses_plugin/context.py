@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from responses_plugin.kinds.base import ToolKind
     from responses_plugin.kinds.toolset import Toolset
-    from responses_plugin.lowering.parts import ContentPartKind
+    from responses_plugin.lowering.part_kinds import ContentPartKind
     from responses_plugin.protocol.request import ResponsesRequest
 
 

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import argparse
 
     from responses_plugin.context import RequestContext
-    from responses_plugin.generation.items import GeneratedCall, OutputItemKind
+    from responses_plugin.generation.items import OutputItemKind
     from responses_plugin.kinds.base import ToolKind
+    from responses_plugin.kinds.toolset import GeneratedCall
     from responses_plugin.lowering.messages import ChatMessage
-    from responses_plugin.lowering.parts import ContentPartKind
+    from responses_plugin.lowering.part_kinds import ContentPartKind
     from responses_plugin.patching import HostPatch
     from responses_plugin.protocol.items import Item
 

@@ -15,7 +15,7 @@ from responses_plugin.hookspecs import hookimpl
 from responses_plugin.kinds.base import Function, ToolKind
 from responses_plugin.kinds.function import FUNCTION
 from responses_plugin.lowering.messages import text_part
-from responses_plugin.lowering.parts import ContentPartKind
+from responses_plugin.lowering.part_kinds import ContentPartKind
 from responses_plugin.plugins import BUILTIN_PLUGINS, PluginError, load_plugins
 from responses_plugin.protocol.items import ToolCall, ToolOutput
 from responses_plugin.protocol.parts import Part

@@ -38,8 +38,8 @@ from responses_plugin.generation.events import (
     ReasoningDelta,
     TextDelta,
 )
-from responses_plugin.generation.items import GeneratedCall, OutputItemKind
-from responses_plugin.kinds.toolset import Toolset
+from responses_plugin.generation.items import OutputItemKind
+from responses_plugin.kinds.toolset import GeneratedCall, Toolset
 from responses_plugin.protocol import events
 from responses_plugin.protocol.host_errors import forbidden_call
 from responses_plugin.protocol.request import ResponsesRequest

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from responses_plugin.kinds.toolset import BoundFunction
-
-
-@dataclass(frozen=True)
-class GeneratedCall:
-    """A call the model has begun to make.
-
-    ``name`` is as the model wrote it; ``function`` what was offered under that name, None for a name nobody declared.
-    """
-
-    call_id: str
-    name: str
-    function: BoundFunction | None
+from typing import Any, Protocol
 
 
 class PayloadDecoder(Protocol):

@@ -58,6 +58,18 @@ class BoundFunction:
 
 
 @dataclass(frozen=True)
+class GeneratedCall:
+    """A call the model has begun to make.
+
+    ``name`` is as the model wrote it; ``function`` what was offered under that name, None for a name nobody declared.
+    """
+
+    call_id: str
+    name: str
+    function: BoundFunction | None
+
+
+@dataclass(frozen=True)
 class Choice:
     """``tool_choice``: its chat form, and what may be called where that is not all that is on offer."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from responses_plugin.context import RequestContext
 from responses_plugin.hookspecs import hookimpl
 from responses_plugin.images import check_image_url, label_as_image
 from responses_plugin.lowering.messages import ChatPart, text_part
+from responses_plugin.lowering.part_kinds import ContentPartKind
 from responses_plugin.protocol.errors import RequestError
 from responses_plugin.protocol.parts import (
     ChatImage,
@@ -27,23 +27,6 @@ from responses_plugin.protocol.wire import missing, require_object, wrong_type
 
 #: What a part that no kind knows becomes; ``lower_content`` keeps it as JSON text.
 UNKNOWN = "unknown"
-
-
-#: A wire model, named here because a kind has a field called ``type``.
-PartModel = type[Part]
-
-
-@dataclass(frozen=True)
-class ContentPartKind:
-    """One content-part ``type``: its wire model, what it becomes for chat, and a check made while parsing.
-
-    ``check`` raises :class:`RequestError` for a part that can never be used; ``path`` names the part in the body.
-    """
-
-    type: str
-    model: PartModel
-    lower: Callable[[Any], ChatPart]
-    check: Callable[[Any, str], None] | None = None
 
 
 def _lower_text(part: TextPart) -> ChatPart:

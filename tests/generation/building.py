@@ -30,7 +30,8 @@ from tests.sse import StreamEvent, read_stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from responses_plugin.generation.items import GeneratedCall, OutputItemKind
+    from responses_plugin.generation.items import OutputItemKind
+    from responses_plugin.kinds.toolset import GeneratedCall
     from responses_plugin.protocol.response import Wire
 
 PLUGINS = load_plugins(discover=False)
