@@ -355,7 +355,9 @@ def test_a_tool_choice_is_treated_by_its_rule(choice: str) -> None:
         form = {**sample(model), "type": choice}
         if rule == "list":
             form |= {"mode": "required", "tools": [f]}
-            assert chosen(form, f, {**f, "name": "g"}) == ("required", ["f"])
+            assert chosen(form, f, {**f, "name": "g"}) == ("auto", ["f", "g"])
+            [message] = lower([user("hi")], tools=[f, {**f, "name": "g"}], tool_choice=form)
+            assert "call only these now: f." in message["content"]
         elif rule == "tool":
             tool = {**sample(TOOLS[choice][0]), "type": choice, **LOCAL.get(choice, {})}
             name = tool.get("name", choice)
