@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import site
 from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
+from vllm_mlx import server
 
 from responses_plugin.hooks.host import host_version
 from tests.host import since
@@ -24,11 +24,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The batched engine keeps its prefix cache at home, and would answer from that of other weights or tests."""
+def _no_cache_of_another_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The host keeps the prefix cache of a batched engine in a folder by the name of its model, reads from it as late as
+    it can, and writes over it. An engine that is stopped would take away what another one has not read yet.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONUSERBASE", site.getuserbase())
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setattr(server, "_get_cache_dir", lambda: str(tmp_path_factory.mktemp("prefix_cache")))
         yield
 
 

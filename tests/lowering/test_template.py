@@ -188,7 +188,9 @@ def prompts_of(
         messages = lower(items, template=rules, instructions=instructions)
         if not rules.images:
             messages = [message for message in messages if isinstance(message["content"], str)]
-        prompts.append(render(messages, TOOLS if tools else None))
+        # A conversation of nothing but images is none for a template that takes no images.
+        if messages:
+            prompts.append(render(messages, TOOLS if tools else None))
     return prompts
 
 
