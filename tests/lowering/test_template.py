@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jinja2.exceptions import TemplateError
 
@@ -157,6 +157,7 @@ def test_no_content_is_null_whatever_the_rules(conversation: Conversation, suppo
     All show a call whose content is empty, so this is not asked for.
     """
     items = [item for item in conversation.items if supports_images or "image" not in str(item)]
+    assume(items)
     for rules in set(RULE_SETS.values()):
         for message in lower(items, template=rules, supports_images=supports_images):
             assert isinstance(message["content"], str | list), describe(rules)
