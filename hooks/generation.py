@@ -24,7 +24,7 @@ from responses_plugin.hooks.cached_tokens import cached_tokens, scheduled
 from responses_plugin.hooks.structured import checked_json
 from responses_plugin.hooks.templates import template_rules
 from responses_plugin.protocol.errors import RequestError
-from responses_plugin.protocol.host_errors import engine_error, host_error
+from responses_plugin.protocol.host_errors import engine_error, host_error, unfit_answer
 from responses_plugin.protocol.wire import join_path
 
 #: Fields of the chat request that have another name in the Responses request.
@@ -51,7 +51,8 @@ class Generation:
         tags = self._thinking_tags()
         tool_markers = self._tool_markers()
         self.markup = Markup([*(tags or ()), *tool_markers])
-        self._watch = MarkupWatch(Markup(tool_markers))
+        self._tool_markup = Markup(tool_markers)
+        self._watch = MarkupWatch(self._tool_markup)
         self._tag_watch = MarkupWatch(Markup(tags, special_tokens=False)) if tags else None
         self._prompt_opens_thought: bool | None = None
         self.failure: BaseException | None = None
@@ -151,6 +152,9 @@ class Generation:
         _, text, calls = self._parse(self.request)
         thought, text = self._split_thought(self._visible(text), truncated=truncated)
         if self.call.final_format and ended and not calls and not truncated:
+            if self._tool_markup.find(text.partition("{")[0]) >= 0:
+                # The arguments of a call that broke off are JSON as well, and not the answer.
+                raise unfit_answer("it is a call of a tool that broke off")
             text = checked_json(text, self.call.final_format)
         return WholeAnswer(
             text=text,
