@@ -6,6 +6,7 @@ How much is prefilled again is one: tokens are counted.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def test_the_command_measures_everything() -> None:
         assert all(value is not None for row in rows for value in row.values()), name
     sections_with_targets = {target["name"].partition(":")[0] for target in result["targets"]}
     assert sections_with_targets == {"stream", "parsing", "first event", "blocking", "prefix"}
-    assert all(target["value"] > 0 for target in result["targets"])
+    assert all(math.isfinite(target["value"]) for target in result["targets"])
 
 
 # The command measures the remaining one, and would have failed.
