@@ -101,7 +101,9 @@ def _add_client_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base-url", metavar="URL", default=DEFAULT_BASE_URL, help="where the server is (default: %(default)s)"
     )
-    parser.add_argument("--model", metavar="NAME", default="", help="the model; the server is asked unless given")
+    parser.add_argument(
+        "--model", metavar="NAME", default="", help="the model (default: the only one that the server has)"
+    )
     parser.add_argument(
         "--context-window",
         metavar="TOKENS",

@@ -6,6 +6,7 @@ Pure text, apart from :func:`ask_server`. docs/clients.md shows what comes of it
 from __future__ import annotations
 
 import json
+import logging
 import os
 import urllib.error
 import urllib.request
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000/v1"
 #: For a server that does not tell. Too small a number only makes Codex compact early.
@@ -68,10 +71,16 @@ def configure(
         raise ConfigError("--write is for codex; the others are one file, to be redirected")
     try:
         target = ask_server(base_url, model, api_key_env=api_key_env)
-    except ConfigError:
+    except ConfigError as error:
         if not model:
             raise
         target = Target(base_url, model, api_key_env=api_key_env)
+        if client == "codex":
+            logger.warning(
+                "What %s can do is not known (%s): %d tokens of context and images are assumed. Run this again while it "
+                "is served, or give --context-window and --text-only.",
+                *(model, error, target.context_window),
+            )
     target = replace(
         target, context_window=context_window or target.context_window, images=target.images and not text_only
     )

@@ -120,11 +120,13 @@ def test_options_overrule_the_server(serve: Callable[..., str], capsys: pytest.C
     assert model["input_modalities"] == ["text"]
 
 
-def test_a_named_model_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --model a configuration can be made before the server runs."""
+def test_a_named_model_needs_no_server(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    """With --model a configuration can be made before the server runs, and what it takes for granted is told."""
     code, printed, _ = run(capsys, "codex", "--base-url", "http://127.0.0.1:1/v1", "--model", "later")
     assert code == 0
     assert catalog_of(printed)["slug"] == "later"
+    [record] = caplog.records
+    assert f"{DEFAULT_CONTEXT_WINDOW} tokens of context and images are assumed" in record.getMessage()
 
 
 def test_a_key_is_read_from_the_environment(
